@@ -1,0 +1,62 @@
+# The front door. Each target takes STACK= (default dev) and hands ARGS= on to the program behind it.
+# What a target does stands in tools/front_door; here is only how it is reached.
+
+STACK ?= dev
+ARGS ?=
+TIER ?=
+
+# Sets up .venv from the lock files, then runs a module in it.
+bootstrap = @python3 tools/bootstrap.py --for
+stack_need = $(if $(filter dev,$(STACK)),dev,cloud)
+on_stack = $(bootstrap) $(stack_need) -m tools.front_door $@ --stack '$(STACK)' -- $(ARGS)
+on_clone = $(bootstrap) dev -m tools.front_door $@
+
+.DEFAULT_GOAL := help
+.PHONY: help up preview plan refresh outputs check down env test lint bench lock clean
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  STACK=dev (default) is the local cloud on this machine; any other stack is a real environment."
+	@echo "  ARGS='...' is handed on: to pulumi, pytest or the benchmark. More in README.md."
+
+up: ## Bring a stack up: environment, tools, local cloud, then pulumi up (outside dev it asks first)
+	$(on_stack)
+
+preview: ## Show what an up would change; changes nothing
+	$(on_stack)
+
+plan: ## Print who is guaranteed what of the shared GPU pools, from the settings alone
+	$(on_stack)
+
+refresh: ## Read the real state of every resource into the stack
+	$(on_stack)
+
+outputs: ## Print the stack's outputs (ARGS=--json, ARGS=--show-secrets)
+	$(on_stack)
+
+check: ## Compare Slurm's GPUs with Kubernetes' and the catalogue's, node by node (ARGS=--json)
+	$(on_stack)
+
+down: ## Take a stack down after a preview; stops first if anything is protected
+	$(on_stack)
+
+env: ## Print what prepares a shell: eval "$(make -s env)"
+	$(on_stack)
+
+test: ## Run the tests (TIER=unit|provider|integration for one tier, ARGS='-k name')
+	$(on_clone) --tier '$(TIER)' -- $(ARGS)
+
+lint: ## Check style, types and the project's own rules
+	$(on_clone)
+
+bench: ## Measure speed and memory, each number beside its bound
+	$(on_clone) -- $(ARGS)
+
+lock: ## Pin every Python package anew after a change of pyproject.toml (ARGS=--upgrade)
+	$(bootstrap) dev -m tools.lock $(ARGS)
+
+clean: ## Stop the local cloud and remove everything that runs have made here
+	@if [ -x .venv/bin/python ]; then .venv/bin/python -m tools.front_door clean; \
+	else python3 -B -m tools.front_door.foreign; fi
+	@rm -rf .venv .local

@@ -1,0 +1,81 @@
+"""`make test`, `make lint` and `make bench`."""
+
+import os
+import sys
+from pathlib import Path
+
+from tools.front_door import rules
+from tools.front_door.environment import FrontDoorError, direct
+from tools.front_door.process import run
+from tools.front_door.session import Session
+from tools.places import ROOT
+from tools.toolchain import ensure
+
+TIERS = ("unit", "policy", "provider", "integration", "drill")
+"""The folders of tests/, from quick to slow."""
+
+WORKERS = ("-n", "2", "--dist", "loadfile")
+"""Two files of tests at a time, grouped and ordered by tests/conftest.py."""
+
+TEST_SECONDS = 3600.0
+LINT_SECONDS = 600.0
+BENCH_SECONDS = 3600.0
+
+
+def _tiers(wanted: str) -> list[str]:
+    """Return the folders to test. Raises FrontDoorError, which lists the tiers."""
+    there = [tier for tier in TIERS if any((ROOT / "tests" / tier).rglob("test_*.py"))]
+    if wanted and wanted not in there:
+        raise FrontDoorError(f"There is no tier {wanted!r}; TIER is one of {', '.join(there)}, or left out for all.")
+    return [f"tests/{tier}" for tier in there if wanted in ("", tier)]
+
+
+# Make hands its own options and variables down; a test that runs make means its own.
+_OF_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "STACK", "ARGS", "TIER"}
+
+# Containers often set it. Tests start Python a thousand times, and each start would compile the same modules again.
+_NOTHING_COMPILED = "PYTHONDONTWRITEBYTECODE"
+
+
+def _environ(*, tools: bool) -> dict[str, str]:
+    """Return the environment for tests and measurements; with `tools` they are fetched and come first on PATH."""
+    left_out = _OF_MAKE | {_NOTHING_COMPILED}
+    environ = {key: value for key, value in os.environ.items() if key not in left_out} | direct(os.environ)
+    if tools:
+        environ["PATH"] = os.pathsep.join((str(ensure("dev")), str(Path(sys.prefix) / "bin"), environ.get("PATH", "")))
+    return environ
+
+
+def test(session: Session) -> int:
+    """Run the tests of one tier, or of all; what needs tools gets them first."""
+    folders = _tiers(session.tier)
+    environ = _environ(tools=folders != ["tests/unit"])
+    status = run(
+        [sys.executable, "-m", "pytest", *WORKERS, *folders, *session.arguments], environ, seconds=TEST_SECONDS
+    )
+    if status == 124:
+        session.say(f"The tests were ended after {TEST_SECONDS / 60:.0f} min.")
+    return status
+
+
+def lint(session: Session) -> int:
+    """Run every check, also after one has failed; return 1 when one has."""
+    python = sys.executable
+    steps = {
+        "ruff check": [python, "-m", "ruff", "check", "."],
+        "ruff format": [python, "-m", "ruff", "format", "--check", "."],
+        "pyright": [python, "-m", "pyright", "--project", "pyproject.toml"],
+    }
+    failed = [name for name, command in steps.items() if run(command, os.environ, seconds=LINT_SECONDS)]
+    found = rules.problems(ROOT)
+    for problem in found:
+        session.say(problem)
+    failed += ["the project's own rules"] if found else []
+    session.say(f"Failed: {', '.join(failed)}." if failed else "Clean.")
+    return 1 if failed else 0
+
+
+def bench(session: Session) -> int:
+    """Run the benchmark with the tools on PATH."""
+    command = [sys.executable, "-m", "tests.bench", *session.arguments]
+    return run(command, _environ(tools=True), seconds=BENCH_SECONDS)

@@ -1,0 +1,114 @@
+"""The pinned releases, read from versions.toml, the one file that names a tool's version."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+Need = Literal["cloud", "dev"]
+"""What the tools are for: an `up` against a real environment, or also the local cloud and everything around it."""
+
+
+@dataclass(frozen=True)
+class Download:
+    """Where the product's own release lies. Fields are templates; see the head of versions.toml."""
+
+    url: str
+    checksums: str
+    platforms: tuple[str, ...]
+    member: str | None = None
+    companions: tuple[str, ...] = ()
+    arch: Mapping[str, str] = field(default_factory=dict[str, str])
+    sha256: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class GoModule:
+    """How the release is built from a module in tools/go: packages by the name of the binary each gives."""
+
+    module: str
+    packages: Mapping[str, str]
+    flags: tuple[str, ...] = ()
+    ldflags: str = ""
+    embed_module: str | None = None
+    embed_files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Release:
+    """One pinned release and every way to get it."""
+
+    name: str
+    version: str
+    binaries: tuple[str, ...]
+    needed_for: Need
+    seconds: int
+    download: Download
+    go: GoModule
+    installed: str | None = None
+    probe: tuple[str, ...] | None = None
+    probes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    def fill(self, template: str, platform: str, name: str = "", pulumi_home: str = "") -> str:
+        """Fill a template of versions.toml for one platform (`linux-amd64`) and one binary."""
+        system, arch = platform.split("-", 1)
+        major, minor = self.version.split(".")[:2]
+        return template.format(
+            version=self.version,
+            major=major,
+            minor=minor,
+            os=system,
+            arch=self.download.arch.get(arch, arch),
+            name=name,
+            pulumi_home=pulumi_home,
+        )
+
+    def probe_of(self, name: str) -> tuple[str, ...] | None:
+        """Return the arguments that make a binary print its version, None where it has none."""
+        return self.probes.get(name, self.probe)
+
+
+def _release(name: str, table: Mapping[str, Any]) -> Release:
+    download, go = table["download"], table["go"]
+    embed: Mapping[str, Any] = go.get("embed", {})
+    return Release(
+        name=name,
+        version=table["version"],
+        binaries=tuple(table["binaries"]),
+        needed_for=table["needed_for"],
+        seconds=table["seconds"],
+        installed=table.get("installed"),
+        probe=tuple(table["probe"]) if "probe" in table else None,
+        probes={binary: tuple(arguments) for binary, arguments in table.get("probes", {}).items()},
+        download=Download(
+            url=download["url"],
+            checksums=download["checksums"],
+            platforms=tuple(download["platforms"]),
+            member=download.get("member"),
+            companions=tuple(download.get("companions", ())),
+            arch=download.get("arch", {}),
+            sha256=download.get("sha256", {}),
+        ),
+        go=GoModule(
+            module=go["module"],
+            packages=go["packages"],
+            flags=tuple(go.get("flags", ())),
+            ldflags=go.get("ldflags", ""),
+            embed_module=embed.get("module"),
+            embed_files=tuple(embed.get("files", ())),
+        ),
+    )
+
+
+@cache
+def load() -> tuple[Release, ...]:
+    """Return every release of versions.toml, in the order of the file."""
+    with Path(__file__).with_name("versions.toml").open("rb") as file:
+        return tuple(_release(name, table) for name, table in tomllib.load(file).items())
+
+
+def needed_for(need: Need, releases: tuple[Release, ...]) -> tuple[Release, ...]:
+    """Return the releases that a need takes: `dev` takes all."""
+    return tuple(release for release in releases if need == "dev" or release.needed_for == need)

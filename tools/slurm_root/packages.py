@@ -1,0 +1,175 @@
+"""Which packages the folder holds, and what they depend on: pure functions over Debian's package lists.
+
+The format is Debian's control file format (Debian Policy, chapters 5 and 7).
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from tools.errors import DownloadError
+
+LINE = "26.05."
+"""The line of Slurm that this project is written for; a mirror's newer one is refused."""
+
+SUITES = ("forky", "bookworm")
+"""Debian's releases that packages come from, by code name: the first for all but MariaDB's server."""
+
+WANTED: Mapping[str, tuple[str, ...]] = {
+    "forky": (
+        "base-files",
+        "bash",
+        "coreutils",
+        "findutils",
+        "grep",
+        "gzip",
+        "hostname",
+        "iproute2",
+        "libncurses6",  # of MariaDB's client, which is the older Debian's
+        "libpython3-stdlib",
+        "mawk",
+        "openssh-client",
+        "openssh-server",
+        "procps",
+        "python3-minimal",  # the actor is written in it
+        "sackd",
+        "sed",
+        "slurm-client",
+        "slurm-wlm-basic-plugins",
+        "slurm-wlm-jwt-plugin",
+        "slurm-wlm-mysql-plugin",
+        "slurmctld",
+        "slurmd",
+        "slurmdbd",
+        "slurmrestd",
+        "tar",
+        "util-linux",
+    ),
+    "bookworm": ("mariadb-server-core", "mariadb-client-core", "libaio1", "liburing2"),
+}
+
+FOLLOWED = ("forky",)
+"""Suites whose packages bring what they depend on; the older Debian's server runs on the newer one's libraries."""
+
+LEFT_OUT = frozenset(
+    {
+        # Set packages up or start services, which nobody does here.
+        "adduser",
+        "debconf",
+        "dpkg",
+        "init-system-helpers",
+        "perl",
+        "perl-base",
+        "runit-helper",
+        "sysvinit-utils",
+        "ucf",
+        # Authentication is Slurm's own (auth/slurm), and there is no service manager.
+        "libpam-systemd",
+        "munge",
+        "systemd",
+        # Character sets and settings that none of the programs reads.
+        "libc-gconv-modules-extra",
+        "mariadb-common",
+        "media-types",
+        "mysql-common",
+        "tzdata",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Package:
+    """One package of a package list."""
+
+    name: str
+    version: str
+    path: str
+    size: int
+    sha256: str
+    provides: tuple[str, ...]
+    depends: tuple[tuple[str, ...], ...]
+    """Each a choice of package names; version bounds are left out, because one list agrees with itself."""
+
+
+def parse(text: str) -> dict[str, Package]:
+    """Read a package list (`Packages`), by package name; of two versions the later entry counts."""
+    found: dict[str, Package] = {}
+    for paragraph in text.split("\n\n"):
+        fields = _fields(paragraph)
+        if "Package" not in fields:
+            continue
+        choices = [*_relation(fields.get("Pre-Depends", "")), *_relation(fields.get("Depends", ""))]
+        provides = [choice[0] for choice in _relation(fields.get("Provides", ""))]
+        found[fields["Package"]] = Package(
+            name=fields["Package"],
+            version=fields["Version"],
+            path=fields["Filename"],
+            size=int(fields["Size"]),
+            sha256=fields["SHA256"],
+            provides=tuple(provides),
+            depends=tuple(choices),
+        )
+    return found
+
+
+def _fields(paragraph: str) -> dict[str, str]:
+    lines = [line for line in paragraph.splitlines() if line and not line.startswith((" ", "\t")) and ":" in line]
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def _relation(value: str) -> list[tuple[str, ...]]:
+    """`a (>= 1) | b:any, c` -> `[("a", "b"), ("c",)]`."""
+    choices = [tuple(name.split("(")[0].split(":")[0].strip() for name in part.split("|")) for part in value.split(",")]
+    return [choice for choice in choices if choice[0]]
+
+
+def closure(listed: Mapping[str, Package], wanted: Iterable[str], left_out: Collection[str]) -> list[Package]:
+    """The wanted packages and what they depend on, by name.
+
+    Of a choice the first counts, unless another is there already or left out on purpose.
+
+    Raises:
+        DownloadError: the list lacks one.
+    """
+    providers: dict[str, str] = {}
+    for package in listed.values():
+        for name in package.provides:
+            providers.setdefault(name, package.name)
+    found: dict[str, Package] = {}
+    to_do = list(wanted)
+    while to_do:
+        name = to_do.pop(0)
+        name = name if name in listed else providers.get(name, name)
+        if name in found or name in left_out:
+            continue
+        if name not in listed:
+            raise DownloadError(f"the package list has no {name}")
+        found[name] = listed[name]
+        provided = {*found, *left_out, *(name for package in found.values() for name in package.provides)}
+        to_do += [choice[0] for choice in listed[name].depends if not provided.intersection(choice)]
+    return [found[name] for name in sorted(found)]
+
+
+def chosen(lists: Mapping[str, Mapping[str, Package]]) -> list[Package]:
+    """The packages of the folder, from the package list of each suite.
+
+    Raises:
+        DownloadError: a package is missing, or Slurm is of another line.
+    """
+    packages: list[Package] = []
+    for suite in SUITES:
+        if suite in FOLLOWED:
+            packages += closure(lists[suite], WANTED[suite], LEFT_OUT)
+        else:
+            listed = lists[suite]
+            if missing := [name for name in WANTED[suite] if name not in listed]:
+                raise DownloadError(f"the package list of {suite} has no {', '.join(missing)}")
+            packages += [listed[name] for name in WANTED[suite]]
+    version = slurm_version(packages)
+    if not version.startswith(LINE):
+        raise DownloadError(f"the mirror has Slurm {version}, and this project is written for {LINE}x")
+    return packages
+
+
+def slurm_version(packages: Iterable[Package]) -> str:
+    """Slurm's version, such as `26.05.5`."""
+    return next(package.version for package in packages if package.name == "slurmctld").partition("-")[0]

@@ -1,0 +1,67 @@
+"""The lock files: every package file of the folder with its digest, one file per architecture.
+
+```
+# how it came to be
+slurm 26.05.5
+snapshot 20261030T080801Z
+<SHA-256> <bytes> pool/main/s/slurm-wlm/slurmctld_26.05.5-1_amd64.deb
+...
+```
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.slurm_root.packages import Package, slurm_version
+
+FOLDER = Path(__file__).parent
+
+_HEAD = "# Written by `python -m tools.slurm_root`; see packages.py for what is chosen.\n"
+
+
+@dataclass(frozen=True)
+class Pin:
+    """One package file: its path below a Debian mirror, its size in bytes and its digest."""
+
+    sha256: str
+    size: int
+    path: str
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What a folder is made of.
+
+    `snapshot`: a moment (UTC, `20261030T080801Z`) at which Debian's archive had all of these files, as
+    snapshot.debian.org names it.
+    """
+
+    slurm: str
+    snapshot: str
+    files: tuple[Pin, ...]
+
+
+def lock_file(arch: str) -> Path:
+    """The lock file of an architecture as Debian calls it: `amd64`, `arm64`."""
+    return FOLDER / f"{arch}.lock"
+
+
+def of(packages: Sequence[Package], snapshot: str) -> Pins:
+    """Pin these packages."""
+    files = sorted((Pin(package.sha256, package.size, package.path) for package in packages), key=lambda pin: pin.path)
+    return Pins(slurm_version(packages), snapshot, tuple(files))
+
+
+def written(pins: Pins) -> str:
+    """The text of a lock file."""
+    lines = [f"{pin.sha256} {pin.size} {pin.path}\n" for pin in pins.files]
+    return f"{_HEAD}slurm {pins.slurm}\nsnapshot {pins.snapshot}\n{''.join(lines)}"
+
+
+def read(text: str) -> Pins:
+    """Read the text of a lock file."""
+    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    heads = {words[0]: words[1] for words in lines if len(words) == 2}
+    files = [Pin(words[0], int(words[1]), words[2]) for words in lines if len(words) == 3]
+    return Pins(heads["slurm"], heads["snapshot"], tuple(files))

@@ -1,0 +1,139 @@
+"""The folder with Slurm: found in the per-user cache, or made there whole from the pinned packages."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tools import places
+from tools.errors import DownloadError, ToolMissingError
+from tools.network import Network
+from tools.progress import Reporter
+from tools.slurm_root import pins as pinning
+from tools.slurm_root.archive import KEYRINGS, MIRROR_VARIABLE, Archive, mirrors
+from tools.slurm_root.packages import SUITES, chosen, parse
+from tools.slurm_root.pins import Pins
+from tools.slurm_root.unpack import build
+from tools.whole import one_run, whole
+
+MANIFEST = "packages.json"
+"""In the folder: what it was made of, and whether that was what is pinned."""
+
+# Counted up when the way a folder is made changes, so that nobody keeps one made the old way.
+_RECIPE = 1
+
+
+class SlurmRoot:
+    """The folder on one machine. Everything it depends on can be given, for tests."""
+
+    def __init__(
+        self,
+        *,
+        cache: Path | None = None,
+        environ: Mapping[str, str] = os.environ,
+        platform: str | None = None,
+        bases: list[str] | None = None,
+        locks: Path = pinning.FOLDER,
+        keyrings: Sequence[Path] = KEYRINGS,
+        network: Network | None = None,
+        reporter: Reporter | None = None,
+    ) -> None:
+        self._cache = places.cache_folder(environ) if cache is None else cache
+        self._system, self._arch = (platform or places.this_platform()).split("-", 1)
+        self._bases = mirrors(environ) if bases is None else bases
+        self._lock_file = locks / f"{self._arch}.lock"
+        self._keyrings = keyrings
+        self._network = network or Network()
+        self._reporter = reporter or Reporter()
+
+    def locate(self) -> Path | None:
+        """The folder where it is there, None where not. Reads the disk only."""
+        if not self._lock_file.exists():
+            return None
+        folder = self._folder()
+        return folder if (folder / MANIFEST).exists() else None
+
+    def ensure(self) -> Path:
+        """Make the folder where it is missing; return it.
+
+        Raises:
+            ToolMissingError: it can't be had on this machine.
+        """
+        if self._system != "linux" or not self._lock_file.exists():
+            raise ToolMissingError(
+                f"Slurm's daemons are Debian's for Linux on amd64 and arm64, and this is {self._system}-{self._arch}; "
+                "everything else of the local cloud works without them."
+            )
+        found = self.locate()
+        if found is not None:
+            return found
+        with one_run(self._cache / "slurm-root.lock", "slurm", self._reporter):
+            # Another run may have made it while this one waited.
+            return self.locate() or self._make()
+
+    def _folder(self) -> Path:
+        text = self._lock_file.read_text(encoding="utf-8")
+        digest = hashlib.sha256(f"{_RECIPE}\n{text}".encode()).hexdigest()[:8]
+        return self._cache / f"slurm-{pinning.read(text).slurm}-linux-{self._arch}-{digest}"
+
+    def _make(self) -> Path:
+        target = self._folder()
+        pinned = pinning.read(self._lock_file.read_text(encoding="utf-8"))
+        with whole(target, "slurm-root") as partial:
+            scratch = partial / ".debs"
+            scratch.mkdir()
+            archive = Archive(self._bases, self._network, scratch, self._keyrings)
+            try:
+                made, debs = pinned, self._fetch(archive, pinned)
+            except DownloadError as error:
+                self._reporter.say(f"slurm {pinned.slurm}: the pinned packages can't be had: {error}")
+                made, debs = self._fetch_anew(archive, str(error))
+            try:
+                with self._reporter.step(f"slurm {made.slurm}: unpacking") as step:
+                    build(debs, partial, lambda count: step.tick(count, len(debs)))
+            except DownloadError as error:
+                raise ToolMissingError(f"Slurm's daemons are missing: {error}") from error
+            shutil.rmtree(scratch)
+            about = {"slurm": made.slurm, "pinned": made is pinned, "files": [pin.path for pin in made.files]}
+            (partial / MANIFEST).write_text(json.dumps(about, indent=1), encoding="utf-8")
+        return target
+
+    def _fetch(self, archive: Archive, pins: Pins) -> list[Path]:
+        total = sum(pin.size for pin in pins.files)
+        title = f"slurm {pins.slurm}: downloading {total / 1e6:.0f} MB of Debian packages"
+        with self._reporter.step(title) as step:
+            return archive.fetch(pins.files, pins.snapshot, lambda done: step.tick(done, total))
+
+    def _fetch_anew(self, archive: Archive, trouble: str) -> tuple[Pins, list[Path]]:
+        """Take what a mirror has now: Debian testing moves on, and then the pinned files are gone."""
+        try:
+            lists, snapshot = archive.package_lists(SUITES, self._arch)
+            found = pinning.of(chosen({suite: parse(text) for suite, text in lists.items()}), snapshot)
+            return found, self._fetch(archive, found)
+        except DownloadError as error:
+            raise ToolMissingError(
+                f"Slurm's daemons are missing. The pinned packages can't be had: {trouble}. What a mirror has now "
+                f"can't be had either: {error}.\nGive this machine a way to a Debian mirror ({MIRROR_VARIABLE} names "
+                "one), then run this again."
+            ) from error
+
+
+def ensure() -> Path:
+    """Make the folder where it is missing; return it. Raises ToolMissingError."""
+    return SlurmRoot().ensure()
+
+
+def folder() -> Path:
+    """The folder with Slurm. Fetches nothing.
+
+    Raises:
+        ToolMissingError: it is not there yet; the message has the command that gets it.
+    """
+    found = SlurmRoot().locate()
+    if found is None:
+        raise ToolMissingError(
+            "Slurm's daemons can't be found on this machine yet. To get them: python -m tools ensure"
+        )
+    return found
