@@ -1,0 +1,5 @@
+"""`python -m localcloud`."""
+
+from localcloud.cli import main
+
+raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""The REST API, one module per family; `families.py` lists them."""
