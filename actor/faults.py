@@ -1,0 +1,121 @@
+"""A node fails: no new jobs there, and those that run there start again elsewhere. Once for each event.
+
+An event is AutoClusters' mark on the node or one of the fault conditions of the settings. A node that is only cordoned
+is in maintenance, and its jobs run on to their end: what to do about those is up to who cordoned it.
+
+The same event is answered once, also by another leader: the last thing written is the event's id, on the Node. If the
+actor dies before, the next one begins again, which does no harm: jobs that were requeued do not run there any more.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from actor import facts, notes, places
+from actor.actions import Action, Annotate, Cordon, Drain, Note, Report, Requeue, Terminate
+from actor.settings import Settings
+from actor.state import Job, KubeNode, Mark, Snapshot, Worker
+
+
+def event(node: KubeNode, conditions: Sequence[str]) -> Mark | None:
+    """What says that a node is broken; None for a healthy one, and for one in maintenance."""
+    if node.remediation is not None:
+        return node.remediation
+    return next((node.conditions[kind] for kind in conditions if kind in node.conditions), None)
+
+
+def unanswered(seen: Snapshot, settings: Settings) -> Iterator[tuple[Worker, KubeNode, Mark]]:
+    """Workers on broken nodes whose event was not answered yet."""
+    for worker in seen.workers:
+        node = seen.nodes.get(worker.node)
+        mark = event(node, settings.conditions) if node else None
+        if node and mark and worker.slurm_name in seen.slurm and node.annotations.get(facts.HANDLED) != mark.id:
+            yield worker, node, mark
+
+
+def plan(seen: Snapshot, settings: Settings) -> list[list[Action]]:
+    """What to do about each broken node, in this order; a step that fails ends the list, and the next look repeats it.
+
+    Nodes that break together are answered together: a job over two of them is requeued once, and keeps only nodes that
+    are whole.
+    """
+    found = list(unanswered(seen, settings))
+    broken = {
+        each.slurm_name
+        for each in seen.workers
+        if (node := seen.nodes.get(each.node)) and event(node, settings.conditions)
+    }
+    hosts = {worker.slurm_name: host(node) for worker, node, _ in found}
+    moved: set[int] = set()
+    lists: list[list[Action]] = []
+    for worker, node, mark in found:
+        jobs = [job for job in seen.jobs if job.running and worker.slurm_name in job.nodes]
+        spent = [job for job in jobs if len(notes.read(job.comment).hosts) >= settings.repair_budget]
+        lists.append([])
+        if jobs and len(spent) == len(jobs):
+            lists[-1] += _application(node, mark, spent)
+            continue
+        lists[-1] += _node(seen, worker, node, mark)
+        for job in jobs:
+            if job not in spent and job.id not in moved:
+                moved.add(job.id)
+                lists[-1] += _job(seen, job, broken, hosts)
+        lists[-1].append(_report(worker, node, mark, jobs, spent, settings))
+        lists[-1].append(Annotate(node.name, facts.HANDLED, mark.id))
+    return lists
+
+
+def host(node: KubeNode) -> str:
+    """Which machine it is, in one word."""
+    return node.instance or node.name
+
+
+def _node(seen: Snapshot, worker: Worker, node: KubeNode, mark: Mark) -> Iterator[Action]:
+    if not node.cordoned or not node.annotations.get(facts.CORDON_REASON):
+        yield Cordon(node.name, mark.text[: facts.CORDON_REASON_LENGTH])
+    # Whoever drained it before had a reason, which is worth more than a second one.
+    if not seen.slurm[worker.slurm_name].draining:
+        yield Drain(worker.slurm_name, f"{facts.OPERATOR_PREFIX}{mark.text}"[: facts.CORDON_REASON_LENGTH])
+
+
+def _job(seen: Snapshot, job: Job, broken: set[str], hosts: Mapping[str, str]) -> Iterator[Action]:
+    if not job.requeueable:
+        yield Terminate(job)
+        return
+    before = notes.read(job.comment)
+    blamed = [hosts[name] for name in job.nodes if name in hosts]
+    yield Note(job, notes.write(job.comment, replace(before, hosts=(*dict.fromkeys((*before.hosts, *blamed)),))))
+    if reserve := places.keep(seen, job, broken):
+        yield reserve
+    yield Requeue(job)
+
+
+def _application(node: KubeNode, mark: Mark, spent: Sequence[Job]) -> Iterator[Action]:
+    """The same job breaks one node after the other, so it is the job: no more nodes are taken away for it."""
+    for job in spent:
+        count = len(notes.read(job.comment).hosts)
+        yield Report(
+            "application",
+            "ApplicationSuspected",
+            f"{mark.text}; job {job.step_id} of {job.user} has met faults on {count} other machines before, so it is "
+            "thought to cause them. Nothing was drained or requeued; look at the job.",
+            node.name,
+        )
+    yield Annotate(node.name, facts.HANDLED, mark.id)
+
+
+def _report(
+    worker: Worker, node: KubeNode, mark: Mark, jobs: Sequence[Job], spent: Sequence[Job], settings: Settings
+) -> Report:
+    requeued = [job.step_id for job in jobs if job.requeueable and job not in spent]
+    ended = [job.step_id for job in jobs if not job.requeueable and job not in spent]
+    parts = [f"{mark.text}; {worker.slurm_name} is drained"]
+    if requeued:
+        parts.append(f"requeued: {', '.join(requeued)}")
+    if ended:
+        parts.append(f"told to save and end, they can't be requeued: {', '.join(ended)}")
+    if spent:
+        parts.append(f"left alone, their repair budget is spent: {', '.join(job.step_id for job in spent)}")
+    if settings.opt_out_label and settings.opt_out_label in worker.labels:
+        parts.append("its pool has opted out of replacement, so the node stays drained until somebody acts")
+        return Report("opted-out", "NodeFaultOptedOut", "; ".join(parts), node.name)
+    return Report("fault", "NodeFault", "; ".join(parts), node.name)

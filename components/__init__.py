@@ -1,0 +1,1 @@
+"""What is declared: one room per part of the platform."""

@@ -1,0 +1,1 @@
+"""GPU sharing between training in Slurm and inference on Kubernetes."""
