@@ -1,0 +1,1 @@
+"""The project's numbers, each measured and compared inside one run (`make bench`)."""

@@ -1,0 +1,68 @@
+"""Which tests run beside which, where `make test` runs two at a time.
+
+A file's tests run on one worker, one after the other, and so do those of a folder that shares a cloud or a control
+plane: there is one of it then, which ends with the last of them. Idle ones take a tenth of a core each.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling  # pyright: ignore[reportMissingTypeStubs]  it is typed itself
+
+if TYPE_CHECKING:
+    from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs]  it is typed itself
+
+TESTS = Path(__file__).parent
+
+# Tests start many Go programs that live shortly: with rarer searches for garbage a control plane takes a third less of
+# processor time to come up.
+os.environ.setdefault("GOGC", "400")
+
+SHARING = ("provider", "integration/localcloud_slurm")
+"""Folders with fixtures that all their files use."""
+
+LONGEST_FIRST = (
+    "integration/localcloud_slurm",
+    "integration/slurm",
+    "integration/test_reference_stacks.py",
+    "integration",
+    "provider",
+)
+"""No worker waits in the end for a long file that the other one began late; what is not here comes last."""
+
+
+class ByPlace(LoadScopeScheduling):
+    """Gives a worker all tests of a file, or of a folder that shares something, before it gets others.
+
+    xdist's own groups are not read from the ids of pytest 9.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid.partition("::")[0].removeprefix(f"{TESTS.name}/"))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Distribute tests in the order in which they are, by place."""
+    config.option.loadscopereorder = False
+    return ByPlace(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests for the workers; a run by hand keeps the order of the files."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: rank(item.path.relative_to(TESTS).as_posix()))
+
+
+def group(place: str) -> str:
+    """What a file belongs to: a folder, or itself."""
+    return next((folder for folder in SHARING if place.startswith(f"{folder}/")), place)
+
+
+def rank(place: str) -> int:
+    """Where a file stands in the order."""
+    found = (number for number, start in enumerate(LONGEST_FIRST) if f"{place}/".startswith(f"{start}/"))
+    return next(found, len(LONGEST_FIRST))

@@ -1,0 +1,165 @@
+"""The life of Slurm on Kubernetes through the real CLI, with real daemons: up, work, grow, change, shrink, down."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+
+import pytest
+
+from tests.harness import PATIENCE, changes, leftovers, until
+from tests.integration.slurm.conftest import Site
+
+pytestmark = pytest.mark.integration
+
+TRAIN = {"type": "h100-80gb-sxm-ib.8x", "count": 2}
+
+
+def test_up_ends_with_workers_that_take_jobs(site: Site) -> None:
+    states = site.states()
+    assert set(states) == {"train-0", "train-1"}
+    assert all(state.startswith("IDLE") for state in states.values()), states
+    nodes = json.loads(site.slurm("scontrol", "show", "nodes", "--json").out)["nodes"]
+    assert {node["name"]: node["gres"].split("(")[0] for node in nodes} == {
+        "train-0": "gpu:h100:8",
+        "train-1": "gpu:h100:8",
+    }
+
+
+def test_a_second_preview_and_a_refresh_show_nothing(site: Site) -> None:
+    assert changes(site.project.preview()) == {}
+    assert changes(site.project.preview("--refresh")) == {}
+
+
+def forms(value: bytes) -> set[str]:
+    """How a secret might look in a text: as it is, in base64 once or twice, escaped for JSON."""
+    once = base64.b64encode(value).decode()
+    plain = value.decode("latin-1")
+    return {once, base64.b64encode(once.encode()).decode(), plain, json.dumps(plain)[1:-1]}
+
+
+def test_keys_are_in_no_text_even_when_somebody_changes_one_by_hand(site: Site) -> None:
+    def secret(name: str, key: str) -> bytes:
+        found = json.loads(site.kubectl("-n", "slurm", "get", "secret", name, "-o", "json").out)
+        return base64.b64decode(found["data"][key])
+
+    drawn = [secret("slurm-auth-slurm", "slurm.key"), secret("slurm-auth-jwt", "jwt.key")]
+    assert (len(drawn[0]), len(drawn[1])) == (1024, 32)
+    by_hand = base64.b64encode(b"a-canary-that-somebody-put-there").decode()
+    patch = json.dumps({"data": {"jwt.key": by_hand}})
+    site.kubectl("-n", "slurm", "patch", "secret", "slurm-auth-jwt", "--type=merge", "-p", patch)
+    stack = site.project.stack
+    # A preview ends with who changed what, since the plugin forces nothing in a dry run; `up` puts it back.
+    looked = site.project.pulumi("preview", "--refresh", "--diff", "-s", stack, check=False).text
+    assert "jwt.key: [secret] => [secret]" in looked
+    told = [
+        json.dumps(site.project.exported()),
+        looked,
+        site.project.pulumi("preview", "--refresh", "--json", "-s", stack, check=False).text,
+        site.project.pulumi("stack", "output", "--json", "-s", stack).text,
+        site.project.up("--refresh").text,
+    ]
+    for value in [*drawn, b"a-canary-that-somebody-put-there"]:
+        for form in forms(value):
+            assert not [text for text in told if form in text]
+    assert secret("slurm-auth-jwt", "jwt.key") == drawn[1]
+    # Another key restarts the daemons, twice.
+    site.wait_for_idle({"train-0", "train-1"})
+
+
+def test_a_job_gets_its_gpus(site: Site) -> None:
+    job = site.submit(
+        "srun -l bash -c 'echo \"$SLURM_PROCID $(hostname) $CUDA_VISIBLE_DEVICES\"' > gpus.txt",
+        "--nodes=2",
+        "--ntasks-per-node=1",
+        "--gpus-per-node=8",
+        "--time=5",
+    )
+    site.wait_for(job, "COMPLETED")
+    lines = site.shell("cat /home/ada/gpus.txt", pod=("train-0", "slurmd")).splitlines()
+    assert sorted(line.split()[2:] for line in lines) == [
+        ["train-0", "0,1,2,3,4,5,6,7"],
+        ["train-1", "0,1,2,3,4,5,6,7"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--time=5",), "GPU"),
+        (("--gpus=1",), "time limit"),
+        (("--gpus=1", "--time=8-0"), "time limit"),
+        (("--gpus=99", "--nodes=1", "--time=5"), "not available"),
+    ],
+)
+def test_a_job_that_can_not_run_is_refused_in_words(site: Site, options: tuple[str, ...], words: str) -> None:
+    refused = site.person(f"sbatch {' '.join(options)} --wrap=true", check=False)
+    assert refused.code != 0
+    assert words in refused.err, refused.err
+
+
+def test_one_option_of_slurm_conf_changes_the_controller_alone(site: Site) -> None:
+    site.project.change_settings({"slurm": {"conf": {"options": {"MaxArraySize": 4242}}}})
+    assert changes(site.project.preview()) == {"update": ["platform-slurm-slinky-controller"]}
+    site.project.up()
+    until(
+        lambda: "MaxArraySize            = 4242" in site.slurm("scontrol", "show", "config", check=False).out,
+        90,
+        "the new option",
+    )
+    assert changes(site.project.preview()) == {}
+
+
+def test_another_pool_is_an_addition(site: Site) -> None:
+    site.project.change_settings({"nodePools": {"more": {"type": "h100-80gb-sxm-ib.8x", "count": 1}}})
+    assert changes(site.project.preview()) == {
+        "create": ["platform-pools-more", "platform-slurm-slinky-nodeset-more", "platform-slurm-slinky-workers-more"]
+    }
+    site.project.up()
+    assert site.states()["more-0"].startswith("IDLE")
+    partitions = site.slurm("sinfo", "--noheader", "--format=%R %D").out.split("\n")
+    assert {line for line in partitions if line} == {"all 3", "train 2", "more 1"}
+
+
+def test_a_smaller_node_set_drains_first(site: Site) -> None:
+    """The worker that goes has a job: it ends by itself before the pod does."""
+    job = site.submit(
+        "sleep 20; echo whole > whole.txt",
+        "--nodelist=train-1",
+        "--gpus=1",
+        "--time=5",
+    )
+    site.wait_for(job, "RUNNING")
+    site.project.change_settings({"nodePools": {"train": {**TRAIN, "reserve": 1}}})
+    site.project.up()
+    assert site.job(job).get("JobState") in ("RUNNING", "COMPLETED")
+    site.wait_for(job, "COMPLETED")
+    assert site.shell("cat /home/ada/whole.txt", pod=("train-0", "slurmd")).strip() == "whole"
+    until(
+        lambda: site.kubectl("-n", "slurm", "get", "pod", "train-1", check=False).code != 0,
+        90,
+        "the end of train-1's pod",
+    )
+
+
+@pytest.mark.parametrize("pods", [("train-0",), ("train-0", "slurm-controller-0")], ids=["alone", "with slurmctld"])
+def test_a_worker_whose_pod_is_deleted_requeues_its_job_and_comes_back(site: Site, pods: tuple[str, ...]) -> None:
+    job = site.submit("sleep 300", "--nodelist=train-0", "--gpus=1", "--time=10")
+    site.wait_for(job, "RUNNING")
+    site.kubectl("-n", "slurm", "delete", "pod", *pods, "--wait=false")
+    until(lambda: int(site.job(job).get("Restarts", "0")) >= 1, 180, "the requeue")
+    assert "JobHeld" not in site.job(job).get("Reason", "")
+    until(
+        lambda: site.states(check=False).get("train-0", "").split("+")[0] in ("IDLE", "MIXED", "ALLOCATED"),
+        120,
+        "train-0's return",
+    )
+    site.slurm("scancel", job)
+
+
+def test_destroy_takes_a_minute_at_most_and_leaves_nothing(site: Site) -> None:
+    start = time.monotonic()
+    site.project.destroy()
+    assert time.monotonic() - start < 60 * PATIENCE
+    assert leftovers(site.project.cloud) == {}
