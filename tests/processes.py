@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +14,19 @@ import psutil
 from tests.harness import until
 
 Listening = list[tuple[str, str, int]]
+
+_SIGNAL_TO_A_THREAD = """
+import runpy, signal, sys, threading, time
+
+def later(number):
+    time.sleep(2)
+    signal.pthread_kill(threading.get_ident(), number)
+
+folder, number = sys.argv[1:]
+sys.argv[1:] = []
+threading.Thread(target=later, args=(int(number),), daemon=True).start()
+runpy.run_path(folder, run_name="__main__")
+"""
 
 
 def command_line(process: psutil.Process) -> list[str]:
@@ -76,3 +91,23 @@ def kill(*processes: psutil.Process, seconds: float = 10.0) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
     until(lambda: not any(alive(process) for process in processes), seconds, "the end of killed processes")
+
+
+def status_after_a_thread_got(number: int, program: Path, seconds: float = 20.0) -> int:
+    """The exit status of a Python program of which a thread that is not the main one got a signal.
+
+    The system may give a process's signal to any of its threads, which does not wake the main one to run the handler.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end; it is killed.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", _SIGNAL_TO_A_THREAD, str(program), str(int(number))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    )
+    with process:
+        try:
+            return process.wait(seconds)
+        finally:
+            process.kill()

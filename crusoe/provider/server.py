@@ -23,6 +23,10 @@ from crusoe.provider.service import Service
 GRACE_SECONDS: Final = 2.0
 """How long calls that are under way may take to answer after a signal."""
 
+WAKE_SECONDS: Final = 0.25
+"""How often the main thread looks up: it runs the handler of a signal that the system gave to another thread, which
+would not wake it."""
+
 WATCH_SECONDS: Final = 5.0
 MISSES: Final = 3
 """The engine is taken as dead after this many failed tries to reach it, this many seconds apart."""
@@ -86,9 +90,10 @@ def main() -> None:
     sys.stdout.flush()
     if address is not None:
         threading.Thread(target=watch, args=(address, stop), daemon=True).start()
-    stop.wait()
+    while not stop.wait(WAKE_SECONDS):
+        pass
     service.session.cancel.set()
-    server.stop(GRACE_SECONDS).wait()
+    server.stop(GRACE_SECONDS).wait(2 * GRACE_SECONDS)
     # Worker threads may still sit in a system call; nothing that they could do matters any more.
     os._exit(0)
 

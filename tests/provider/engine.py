@@ -114,8 +114,11 @@ def running_plugin(environment: Mapping[str, str]) -> Generator[tuple[Plugin, su
     finally:
         plugin.channel.close()
         process.terminate()
-        process.wait(10)
-        server.stop(None)
+        try:
+            process.wait(10)
+        finally:
+            process.kill()
+            server.stop(None)
 
 
 @contextmanager

@@ -30,6 +30,9 @@ _PROGRAM = Path(__file__).with_name("program.py")
 # A plugin holds one thread for as long as it runs.
 _THREADS = 64
 
+# A signal that the system gives to another thread does not wake the main one, which has to run the handler.
+_WAKE_SECONDS = 0.25
+
 _ABOUT = "import sys, json; print(json.dumps([[sys.executable, sys.version.split()[0]]]))"
 _DEPENDENCIES = """
 import json, re
@@ -199,7 +202,8 @@ def serve(engine: str) -> int:
         signal.signal(sign, end)
     threading.Thread(target=watch, daemon=True).start()
     print(port, flush=True)
-    done.wait()
+    while not done.wait(_WAKE_SECONDS):
+        pass
     children.close()
-    server.stop(grace=GRACE_SECONDS).wait()
+    server.stop(grace=GRACE_SECONDS).wait(2 * GRACE_SECONDS)
     return 0

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.tools.support import Tiny, creating, lay_out, wait_until
+from tests.processes import status_after_a_thread_got
 from tools import links
+from tools.places import ROOT
 from tools.toolchain import binary
 
 pytestmark = pytest.mark.integration
@@ -149,6 +151,11 @@ def test_an_interrupt_ends_in_order(tiny: Tiny):
     assert "KeyboardInterrupt" not in output
     assert "Traceback" not in output
     wait_until(lambda: tiny.processes() == [], "the end of host, program and plugin")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_when_another_thread_gets_the_signal(number: signal.Signals):
+    assert status_after_a_thread_got(number, ROOT / "tools" / "language_host") == 0
 
 
 def test_a_killed_cli_leaves_no_process_behind(tiny: Tiny):
