@@ -274,6 +274,56 @@ def _surging(surge: int, unavailable: int) -> str:
     return json.dumps([{"op": "replace", "path": "/spec/strategy/rollingUpdate", "value": value}])
 
 
+@pytest.mark.parametrize(
+    ("chat", "floor"),
+    [({}, 2), ({"gpusPerReplica": 8, "floor": 1, "ceiling": 3}, 1)],
+    ids=["replicas that share a node", "one of a whole node"],
+)
+def test_a_new_image_reaches_a_floor_on_a_full_pool(site: Site, chat: Json, floor: int) -> None:
+    """C07: there is no GPU for a second replica beside the first, so one goes before the other comes."""
+
+    def change(settings: Json) -> None:
+        site.project.change_settings({"gpuSharing": {"pools": {"train": {"inference": {"chat": settings}}}}})
+        site.project.up()
+
+    def image() -> str:
+        return site.kubectl(*deployment, "-o", "jsonpath={.spec.template.spec.containers[0].image}").out
+
+    deployment = ("-n", "inference", "get", "deployment", "chat")
+    change(chat)
+    site.kubectl("-n", "inference", "scale", "deployment/chat-burst", f"--replicas={BURST}")
+    try:
+        site.kubectl("-n", "inference", "rollout", "status", "deployment/chat", "--timeout=60s")
+        until(lambda: not free(site), 120, "every GPU is taken")
+        before = uids(pods(site, "inference", "floor"))
+        seen = site.kubectl_started(*deployment, "-w", "-o", 'jsonpath={.status.availableReplicas}{"\\n"}')
+        try:
+            change({"model": {"image": "registry.example.com/server:2"}})
+            site.kubectl("-n", "inference", "rollout", "status", "deployment/chat", "--timeout=120s")
+        finally:
+            seen.terminate()
+            available = [int(line or "0") for line in seen.communicate(timeout=30)[0].splitlines()]
+        assert image() == "registry.example.com/server:2"
+        assert not uids(pods(site, "inference", "floor")) & before
+        assert available
+        assert min(available) >= floor - 1
+    finally:
+        site.kubectl("-n", "inference", "scale", "deployment/chat-burst", "--replicas=0")
+        change(SHARING["pools"]["train"]["inference"]["chat"])
+
+
+def free(site: Site) -> int:
+    """GPUs of the pool that no pod has."""
+    out = site.kubectl("get", "pods", "-A", "-o", "json", "--field-selector=spec.nodeName!=").out
+    asked = [
+        int(each["resources"].get("limits", {}).get("nvidia.com/gpu", 0))
+        for item in json.loads(out)["items"]
+        for each in item["spec"]["containers"]
+        if item["status"].get("phase") in ("Pending", "Running")
+    ]
+    return 8 * NODES - sum(asked)
+
+
 def test_a_burst_takes_idle_borrowers_before_busy_ones(site: Site, burst: Burst) -> None:
     """Rows 4 to 7."""
     job = site.submit(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import subprocess
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,13 +24,27 @@ class Site:
 
     def kubectl(self, *arguments: str, check: bool = True, seconds: float = 120) -> Result:
         """Runs kubectl as the cluster's administrator."""
-        kubeconfig = self.project.folder / "kubeconfig"
-        if not kubeconfig.exists():
-            kubeconfig.write_text(self.project.outputs("--show-secrets")["kubeconfig"])
-        command = [str(places.BIN / "kubectl"), "--kubeconfig", str(kubeconfig), *arguments]
+        command = self._kubectl(arguments)
         result = execute(command, self.project.folder, self.project.environment(), seconds)
         assert not check or result.code == 0, result.text
         return result
+
+    def kubectl_started(self, *arguments: str) -> subprocess.Popen[str]:
+        """Starts kubectl and leaves it running, for tests that watch."""
+        return subprocess.Popen(
+            self._kubectl(arguments),
+            cwd=self.project.folder,
+            env=self.project.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def _kubectl(self, arguments: Sequence[str]) -> list[str]:
+        kubeconfig = self.project.folder / "kubeconfig"
+        if not kubeconfig.exists():
+            kubeconfig.write_text(self.project.outputs("--show-secrets")["kubeconfig"])
+        return [str(places.BIN / "kubectl"), "--kubeconfig", str(kubeconfig), *arguments]
 
     def slurm(
         self, *command: str, check: bool = True, pod: tuple[str, str] = CONTROLLER, seconds: float = 120
