@@ -87,11 +87,14 @@ def egress(resolvers: Sequence[Resolver]) -> Actor:
 
 def _listen(path: Path) -> socket.socket:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
+    # It has its name once it answers: who finds it before would be refused.
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    path.chmod(0o600)
+    listener.bind(str(draft))
+    draft.chmod(0o600)
     listener.listen(64)
+    draft.replace(path)
     listener.settimeout(_ACCEPT_SECONDS)
     return listener
 

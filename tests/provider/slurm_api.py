@@ -79,7 +79,7 @@ def served(api: Answers, context: ssl.SSLContext | None = None) -> Generator[str
     server.daemon_threads = True
     if context is not None:
         server.socket = context.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         yield f"127.0.0.1:{server.server_address[1]}"
     finally:

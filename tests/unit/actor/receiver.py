@@ -44,7 +44,7 @@ class Receiver:
         self.url = (
             f"{'https' if trust else 'http'}://127.0.0.1:{self.server.server_address[1]}/hook/{SECRET}?k={SECRET}"
         )
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
 
     def end(self) -> None:
         self.drip = False

@@ -163,7 +163,7 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ApiServer]
     listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     listener.socket = context.wrap_socket(listener.socket, server_side=True)
     server.port, server.seen = listener.server_port, seen
-    threading.Thread(target=listener.serve_forever, daemon=True).start()
+    threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
     yield server
     listener.shutdown()
 

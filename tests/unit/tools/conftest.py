@@ -55,7 +55,7 @@ def server() -> Generator[FileServer]:
 
 @pytest.fixture
 def network() -> Network:
-    return Network(connect_seconds=2, stall_seconds=0.5, transfer_seconds=30, pauses=(0.05,))
+    return Network(connect_seconds=10, stall_seconds=10, transfer_seconds=30, pauses=(0.05,))
 
 
 @pytest.fixture

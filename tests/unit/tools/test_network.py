@@ -25,13 +25,13 @@ def test_an_unreachable_host_is_found_out_once(closed_url: str, network: Network
 
 def test_a_name_look_up_that_hangs_is_bounded(monkeypatch: pytest.MonkeyPatch):
     def hang(*_: object, **__: object) -> None:
-        time.sleep(1.5)
+        time.sleep(10)
         raise OSError("too late to be heard")
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
     started = time.monotonic()
     assert Network(connect_seconds=0.2).trouble("http://example.invalid/x") == "it did not answer in time"
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 def test_a_host_that_answers_with_an_error_is_there(server: FileServer, network: Network):
