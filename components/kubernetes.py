@@ -19,6 +19,12 @@ Manifest = Mapping[str, Any]
 SKIP_AWAIT = {"pulumi.com/skipAwait": "true"}
 """Annotation of an object that `up` must not wait for, since what it waits for comes later."""
 
+TAKE_OVER = {"pulumi.com/patchForce": "true"}
+"""Annotation of every object: a field that somebody else has changed shows as a change, and `up` takes it back.
+
+Without it a preview fails on the conflict and shows nothing. The provider's option of this name forces no dry run.
+"""
+
 
 class KubernetesObject(pulumi.CustomResource):
     """One object of any kind.
@@ -47,7 +53,8 @@ class KubernetesObject(pulumi.CustomResource):
         if kind == "Secret":
             hidden = pulumi.ResourceOptions(additional_secret_outputs=["data", "stringData"])
             opts = pulumi.ResourceOptions.merge(opts, hidden)
-        properties = {"apiVersion": api_version, "kind": kind, "metadata": dict(metadata), **fields, "status": None}
+        ours = {**metadata, "annotations": {**metadata.get("annotations", {}), **TAKE_OVER}}
+        properties = {"apiVersion": api_version, "kind": kind, "metadata": ours, **fields, "status": None}
         super().__init__(token(api_version, f"{kind}Patch" if patch else kind), resource_name, properties, opts)
 
 
@@ -83,7 +90,5 @@ def cluster_provider(name: str, kubeconfig: pulumi.Input[str], parent: pulumi.Re
         # take all tokens with it.
         enable_config_map_mutable=True,
         enable_secret_mutable=True,
-        # What somebody changed by hand shows in the preview, and `up` puts it back instead of failing on it.
-        enable_patch_force=True,
         opts=pulumi.ResourceOptions(parent=parent),
     )

@@ -25,8 +25,6 @@ from crusoe import catalog
 from crusoe.resources import AutoClustersConfig, SlurmCluster, SlurmNodeSet
 
 API_VERSION = "slurm.crusoe.ai/v1alpha1"
-# The plugin patches an object that something else owns, and takes the field over from it.
-TAKE_OVER = {"pulumi.com/patchForce": "true"}
 
 
 def login_patch(slurm: SlurmSettings, network_cidr: str) -> dict[str, Any]:
@@ -108,7 +106,7 @@ class ManagedSlurm(pulumi.ComponentResource):
         closed = self._inside(
             f"{name}-login-ranges",
             "SlurmCluster",
-            {"name": physical.value, "namespace": NAMESPACE, "annotations": TAKE_OVER},
+            {"name": physical.value, "namespace": NAMESPACE},
             login_patch(slurm, network.cidr),
             patch=True,
         )

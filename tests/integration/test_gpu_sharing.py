@@ -399,7 +399,11 @@ def test_the_server_takes_every_object(site: Site, engine: str) -> None:
 def test_what_was_done_by_hand_is_put_back(site: Site) -> None:
     quota = '{"spec":{"hard":{"requests.nvidia.com/gpu":"80"}}}'
     site.kubectl("-n", "slurm", "patch", "resourcequota", "gpu-train-borrow", "--type=merge", "-p", quota)
+    site.kubectl("-n", "inference", "scale", "deployment/chat", "--replicas=1")
+    put_back = ["platform-sharing-deployment-inference-chat", "platform-sharing-resourcequota-slurm-gpu-train-borrow"]
+    assert changes(site.project.preview("--refresh")) == {"update": put_back}
     site.project.up("--refresh")
+    assert site.kubectl("-n", "inference", "get", "deployment", "chat", "-o", "jsonpath={.spec.replicas}").out == "2"
     hard = ("get", "resourcequota", "gpu-train-borrow", "-o", "jsonpath={.spec.hard}")
     assert json.loads(site.kubectl("-n", "slurm", *hard).out)["requests.nvidia.com/gpu"] == str(8 * (NODES - 1))
     assert changes(site.project.preview("--refresh")) == {}

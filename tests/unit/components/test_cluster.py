@@ -79,8 +79,6 @@ def test_one_kubernetes_provider_that_is_never_replaced() -> None:
         # A Secret that is replaced takes along what it owns, such as the tokens of Slurm.
         "enableConfigMapMutable": "true",
         "enableSecretMutable": "true",
-        # A label or a number of replicas that somebody changed by hand is put back, not failed on.
-        "enablePatchForce": "true",
     }
     assert "kubeconfig" in provider.secrets
     assert provider.ignore_changes == ()

@@ -123,8 +123,11 @@ def test_another_key_version_draws_slurms_keys_and_nothing_else_anew() -> None:
 
 def test_labels_and_annotations_of_slinkys_objects_are_stable() -> None:
     # They reach the pods, so one that changes with each run would restart the daemons with each run.
-    found = {key for each in inside() if "slinky.slurm.net" in each.type for key in each.inputs["metadata"]}
-    assert found == {"name", "namespace"}
+    found = [each.inputs["metadata"] for each in inside() if "slinky.slurm.net" in each.type]
+    assert found
+    for each in found:
+        assert set(each) == {"name", "namespace", "annotations"}
+        assert each["annotations"] == {"pulumi.com/patchForce": "true"}
 
 
 def test_a_node_set_has_the_whole_of_each_node_but_a_margin() -> None:
