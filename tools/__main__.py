@@ -21,7 +21,9 @@ def _parser() -> argparse.ArgumentParser:
     path.add_argument("name", metavar="NAME")
     folder = commands.add_parser("bin", help="the same as ensure")
     for command in (fetch, folder):
-        command.add_argument("--for", dest="need", choices=("dev", "cloud"), default="dev", help="default: %(default)s")
+        command.add_argument(
+            "--for", dest="need", choices=("dev", "cloud", "kueue"), default="dev", help="default: %(default)s"
+        )
     return parser
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from tools.errors import DownloadError
 from tools.network import Network
-from tools.releases import Release
+from tools.releases import Download, Release
 
 Tick = Callable[[int, int | None], None]
 
@@ -71,7 +71,7 @@ def download(release: Release, platform: str, folder: Path, network: Network, ti
         DownloadError: there is no such release for the platform, it can't be fetched, or it is not what was published.
     """
     source = release.download
-    if platform not in source.platforms:
+    if source is None or platform not in source.platforms:
         raise DownloadError(f"there is no official download for {platform}")
     scratch = folder / ".download"
     scratch.mkdir(exist_ok=True)
@@ -79,7 +79,7 @@ def download(release: Release, platform: str, folder: Path, network: Network, ti
     for name in release.binaries:
         url = release.fill(source.url, platform, name)
         if url not in fetched:
-            fetched[url] = _verified(release, platform, name, scratch, network, tick)
+            fetched[url] = _verified(release, source, platform, name, scratch, network, tick)
         file = fetched[url]
         if source.member is None:
             shutil.copyfile(file, folder / name)
@@ -93,13 +93,15 @@ def download(release: Release, platform: str, folder: Path, network: Network, ti
     shutil.rmtree(scratch)
 
 
-def _verified(release: Release, platform: str, name: str, scratch: Path, network: Network, tick: Tick | None) -> Path:
+def _verified(
+    release: Release, source: Download, platform: str, name: str, scratch: Path, network: Network, tick: Tick | None
+) -> Path:
     """Fetch the file that holds one binary and compare it with its digest."""
-    url = release.fill(release.download.url, platform, name)
+    url = release.fill(source.url, platform, name)
     file_name = urlsplit(url).path.rsplit("/", 1)[-1]
-    expected = release.download.sha256.get(file_name)
+    expected = source.sha256.get(file_name)
     if expected is None:
-        checksums = release.fill(release.download.checksums, platform, name)
+        checksums = release.fill(source.checksums, platform, name)
         expected = published_digest(network.text(checksums, scratch / "checksums"), file_name)
         if expected is None:
             raise DownloadError(f"{checksums} has no SHA-256 of {file_name}, and nothing is used unchecked")

@@ -133,3 +133,17 @@ def _compile(release: Release, module: Path, folder: Path, go: Callable[..., str
         f"{folder}/{single}",
         *recipe.packages.values(),
     )
+    for name, within in recipe.keep_folders.items():
+        source = Path(go("list", "-m", "-f", "{{.Dir}}", recipe.keep_module or recipe.module))
+        _copy(source / within, folder / name)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder of a module without its modes: Go's cache lets nobody write, and this copy is to be removable."""
+    for path in sorted(source.rglob("*")):
+        copy = target / path.relative_to(source)
+        if path.is_dir():
+            copy.mkdir(parents=True, exist_ok=True)
+        else:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)

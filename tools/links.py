@@ -31,7 +31,7 @@ def refresh(binaries: Mapping[str, Path], folder: Path = places.BIN) -> Path:
         if name == "pulumi":
             _put_pulumi(path.resolve(), folder)
         else:
-            _put_link(path, folder / name)
+            put(path, folder / name)
     return folder
 
 
@@ -39,7 +39,7 @@ def _put_pulumi(pulumi: Path, folder: Path) -> None:
     official = [pulumi.with_name(name) for name in _OFFICIAL]
     if all(os.access(path, os.X_OK) for path in official):
         for path in (pulumi, *official):
-            _put_link(path, folder / path.name)
+            put(path, folder / path.name)
         return
     (folder / f"{HOST}-exec").unlink(missing_ok=True)
     python = Path(sys.prefix) / "bin" / "python"
@@ -47,7 +47,8 @@ def _put_pulumi(pulumi: Path, folder: Path) -> None:
     _put_file(pulumi, folder / "pulumi")
 
 
-def _put_link(target: Path, link: Path) -> None:
+def put(target: Path, link: Path) -> None:
+    """Have a link lead there, in one step."""
     if link.is_symlink() and link.readlink() == target:
         return
     new = _beside(link)

@@ -18,6 +18,9 @@ BIN = LOCAL / "bin"
 GO_MODULES = ROOT / "tools" / "go"
 """The wrapper modules, each with its go.mod and go.sum."""
 
+CHARTS = ROOT / "localcloud" / "charts"
+"""The charts of the local cloud."""
+
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the per-user folder for fetched tools, following the XDG base directory specification.

@@ -7,8 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-Need = Literal["cloud", "dev"]
-"""What the tools are for: an `up` against a real environment, or also the local cloud and everything around it."""
+Need = Literal["cloud", "dev", "kueue"]
+"""What the tools are for: an `up` against a real environment, also the local cloud and everything around it, or by
+itself what only a local cloud with Kueue needs."""
+
+_KINDS: Mapping[Need, tuple[Need, ...]] = {"cloud": ("cloud",), "dev": ("cloud", "dev"), "kueue": ("kueue",)}
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class GoModule:
     ldflags: str = ""
     embed_module: str | None = None
     embed_files: tuple[str, ...] = ()
+    keep_module: str | None = None
+    keep_folders: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Release:
     binaries: tuple[str, ...]
     needed_for: Need
     seconds: int
-    download: Download
+    download: Download | None
     go: GoModule
     installed: str | None = None
     probe: tuple[str, ...] | None = None
@@ -55,12 +60,13 @@ class Release:
         """Fill a template of versions.toml for one platform (`linux-amd64`) and one binary."""
         system, arch = platform.split("-", 1)
         major, minor = self.version.split(".")[:2]
+        names: Mapping[str, str] = self.download.arch if self.download else {}
         return template.format(
             version=self.version,
             major=major,
             minor=minor,
             os=system,
-            arch=self.download.arch.get(arch, arch),
+            arch=names.get(arch, arch),
             name=name,
             pulumi_home=pulumi_home,
         )
@@ -71,8 +77,9 @@ class Release:
 
 
 def _release(name: str, table: Mapping[str, Any]) -> Release:
-    download, go = table["download"], table["go"]
+    go: Mapping[str, Any] = table["go"]
     embed: Mapping[str, Any] = go.get("embed", {})
+    keep: Mapping[str, Any] = go.get("keep", {})
     return Release(
         name=name,
         version=table["version"],
@@ -82,15 +89,7 @@ def _release(name: str, table: Mapping[str, Any]) -> Release:
         installed=table.get("installed"),
         probe=tuple(table["probe"]) if "probe" in table else None,
         probes={binary: tuple(arguments) for binary, arguments in table.get("probes", {}).items()},
-        download=Download(
-            url=download["url"],
-            checksums=download["checksums"],
-            platforms=tuple(download["platforms"]),
-            member=download.get("member"),
-            companions=tuple(download.get("companions", ())),
-            arch=download.get("arch", {}),
-            sha256=download.get("sha256", {}),
-        ),
+        download=_download(table["download"]) if "download" in table else None,
         go=GoModule(
             module=go["module"],
             packages=go["packages"],
@@ -98,7 +97,21 @@ def _release(name: str, table: Mapping[str, Any]) -> Release:
             ldflags=go.get("ldflags", ""),
             embed_module=embed.get("module"),
             embed_files=tuple(embed.get("files", ())),
+            keep_module=keep.get("module"),
+            keep_folders=keep.get("folders", {}),
         ),
+    )
+
+
+def _download(table: Mapping[str, Any]) -> Download:
+    return Download(
+        url=table["url"],
+        checksums=table["checksums"],
+        platforms=tuple(table["platforms"]),
+        member=table.get("member"),
+        companions=tuple(table.get("companions", ())),
+        arch=table.get("arch", {}),
+        sha256=table.get("sha256", {}),
     )
 
 
@@ -110,5 +123,5 @@ def load() -> tuple[Release, ...]:
 
 
 def needed_for(need: Need, releases: tuple[Release, ...]) -> tuple[Release, ...]:
-    """Return the releases that a need takes: `dev` takes all."""
-    return tuple(release for release in releases if need == "dev" or release.needed_for == need)
+    """Return the releases that a need takes: `dev` takes those of `cloud` too."""
+    return tuple(release for release in releases if release.needed_for in _KINDS[need])

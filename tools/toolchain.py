@@ -144,6 +144,8 @@ class Toolchain:
             ) from error
 
     def _download(self, release: Release, title: str, partial: Path) -> None:
+        if release.download is None:
+            raise DownloadError("the product publishes no binaries")
         # Asked first, so that a machine without network shows no download that was never going to run.
         if self._platform in release.download.platforms:
             url = release.fill(release.download.url, self._platform, release.binaries[0])
@@ -156,12 +158,16 @@ class Toolchain:
 def ensure(need: Need = "dev") -> Path:
     """Fetch what a need lacks and return the folder of links to every tool, to put on PATH.
 
-    The folder with Slurm belongs to `dev`; a machine that can't have it is told so, and has the rest.
+    The folder with Slurm belongs to `dev`; a machine that can't have it is told so, and has the rest. The chart that
+    comes with Kueue is put beside the local cloud's own.
 
     Raises:
         ToolMissingError: a tool can't be had on this machine.
     """
-    folder = links.refresh(Toolchain().ensure(need))
+    binaries = Toolchain().ensure(need)
+    folder = links.refresh(binaries)
+    if need == "kueue":
+        links.put(binaries["kueue"].parent / "chart", places.CHARTS / "kueue")
     if need == "dev":
         try:
             slurm_root.ensure()
@@ -200,6 +206,6 @@ def bin_folder() -> Path:
     """
     toolchain = Toolchain()
     binaries: dict[str, Path] = {}
-    for release in load():
+    for release in needed_for("dev", load()):
         binaries |= _there(toolchain, release)
     return links.refresh(binaries)

@@ -62,6 +62,12 @@ def release(url: str) -> Release:
     )
 
 
+def source_of(given: Release) -> Download:
+    """Where a release lies that has a download."""
+    assert given.download is not None
+    return given.download
+
+
 def publish(server: FileServer, members: dict[str, bytes] | None = None) -> bytes:
     """Serve the archive and its checksums; return the archive."""
     content = archive(members or {"gadget-v1.2.3/gadget": SCRIPT})

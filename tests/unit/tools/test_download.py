@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tools.support import PLATFORM, SCRIPT, FileServer, publish, release
+from tests.unit.tools.support import PLATFORM, SCRIPT, FileServer, publish, release, source_of
 from tools.download import download, published_digest
 from tools.errors import DownloadError
 from tools.network import Network
@@ -37,10 +37,12 @@ def test_another_content_than_published_is_thrown_away(server: FileServer, netwo
 def test_a_pinned_digest_wins_over_the_published_one(server: FileServer, network: Network, tmp_path: Path):
     content = publish(server)
     good = release(server.url)
-    pinned = replace(good, download=replace(good.download, sha256={ARCHIVE[1:]: hashlib.sha256(b"other").hexdigest()}))
+    pinned = replace(
+        good, download=replace(source_of(good), sha256={ARCHIVE[1:]: hashlib.sha256(b"other").hexdigest()})
+    )
     with pytest.raises(DownloadError, match="SHA-256"):
         download(pinned, PLATFORM, tmp_path, network)
-    pinned = replace(good, download=replace(good.download, sha256={ARCHIVE[1:]: hashlib.sha256(content).hexdigest()}))
+    pinned = replace(good, download=replace(source_of(good), sha256={ARCHIVE[1:]: hashlib.sha256(content).hexdigest()}))
     server.files.pop("/SHA256SUMS")
     (again := tmp_path / "again").mkdir()
     download(pinned, PLATFORM, again, network)
@@ -106,7 +108,7 @@ def test_companions_come_along_where_the_archive_has_them(server: FileServer, ne
     publish(server, {"./gadget-v1.2.3/gadget": SCRIPT, "./gadget-v1.2.3/helper": b"h"})
     good = release(server.url)
     download(
-        replace(good, download=replace(good.download, companions=("helper", "absent"))), PLATFORM, tmp_path, network
+        replace(good, download=replace(source_of(good), companions=("helper", "absent"))), PLATFORM, tmp_path, network
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gadget", "helper"]
 
@@ -115,7 +117,7 @@ def test_a_bare_binary_with_a_checksum_of_its_own(server: FileServer, network: N
     server.files["/gadget"] = SCRIPT
     server.files["/gadget.sha256"] = hashlib.sha256(SCRIPT).hexdigest().encode()
     good = release(server.url)
-    bare = replace(good.download, url=server.url + "/{name}", checksums=server.url + "/{name}.sha256", member=None)
+    bare = replace(source_of(good), url=server.url + "/{name}", checksums=server.url + "/{name}.sha256", member=None)
     download(replace(good, download=bare), PLATFORM, tmp_path, network)
     assert (tmp_path / "gadget").read_bytes() == SCRIPT
 

@@ -115,6 +115,22 @@ def test_embedded_files_come_from_the_module(go: Go, gadget: Release, modules: P
     assert not (modules / "gadget" / "schema.json").exists()
 
 
+def test_a_folder_of_the_module_is_kept_and_can_be_removed(
+    go: Go, gadget: Release, modules: Path, target: Path, network: Network
+):
+    (chart := go.folder / "charts" / "gadget").mkdir(parents=True)
+    (chart / "templates").mkdir()
+    (chart / "templates" / "all.yaml").write_text("kind: Gadget")
+    # As in Go's own cache.
+    (chart / "templates" / "all.yaml").chmod(0o444)
+    (chart / "templates").chmod(0o555)
+    recipe = replace(gadget.go, keep_module="example.com/gadget", keep_folders={"chart": "charts/gadget"})
+    build(replace(gadget, go=recipe), modules, target, go.environ, network, nothing)
+    kept = target / "chart" / "templates" / "all.yaml"
+    assert kept.read_text() == "kind: Gadget"
+    assert kept.stat().st_mode & kept.parent.stat().st_mode & 0o200
+
+
 def test_a_failing_build_says_what_go_said(go: Go, gadget: Release, modules: Path, target: Path, network: Network):
     go.does('echo "go: downloading example.com/x" >&2; echo "gadget.go:3: undefined: thing" >&2; exit 1')
     with pytest.raises(BuildError, match=r"`go build` failed: gadget\.go:3: undefined: thing$"):

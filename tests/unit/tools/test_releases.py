@@ -7,21 +7,24 @@ import pytest
 
 from tools import releases
 from tools.places import GO_MODULES, ROOT
-from tools.releases import Release
+from tools.releases import Download, Release
 
 ALL = releases.load()
 
 
-@pytest.mark.parametrize("release", ALL, ids=lambda release: release.name)
+DOWNLOADED = [(release, release.download) for release in ALL if release.download]
+
+
+@pytest.mark.parametrize(("release", "download"), DOWNLOADED, ids=[release.name for release, _ in DOWNLOADED])
 @pytest.mark.parametrize("platform", ["linux-amd64", "linux-arm64"])
-def test_every_template_fills(release: Release, platform: str):
+def test_every_template_fills(release: Release, download: Download, platform: str):
     for name in release.binaries:
-        for template in (release.download.url, release.download.checksums, release.download.member or ""):
+        for template in (download.url, download.checksums, download.member or ""):
             filled = release.fill(template, platform, name)
             assert "{" not in filled
-            assert filled == "" or filled.startswith("https://") or release.download.member
-        assert release.version in release.fill(release.download.url, platform, name)
-    assert platform in release.download.platforms
+            assert filled == "" or filled.startswith("https://") or download.member
+        assert release.version in release.fill(download.url, platform, name)
+    assert platform in download.platforms
 
 
 @pytest.mark.parametrize("release", ALL, ids=lambda release: release.name)
@@ -38,6 +41,7 @@ def test_go_modules_require_the_pinned_versions():
         "etcd": "go.etcd.io/etcd/server/v3",
         "kubernetes": "k8s.io/kubernetes",
         "kwok": "sigs.k8s.io/kwok",
+        "kueue": "sigs.k8s.io/kueue",
     }
     for release in ALL:
         if release.name in required:
@@ -50,11 +54,16 @@ def test_go_modules_require_the_pinned_versions():
 def test_a_real_environment_needs_only_pulumi_and_its_kubernetes_plugin():
     names = [name for release in releases.needed_for("cloud", ALL) for name in release.binaries]
     assert names == ["pulumi", "pulumi-resource-kubernetes"]
-    assert releases.needed_for("dev", ALL) == ALL
+
+
+def test_kueue_is_fetched_only_when_it_is_asked_for():
+    assert [release.name for release in releases.needed_for("kueue", ALL)] == ["kueue"]
+    assert [*releases.needed_for("dev", ALL)] == [release for release in ALL if release.name != "kueue"]
 
 
 def test_the_pulumi_architecture_names_are_its_own():
     pulumi = next(release for release in ALL if release.name == "pulumi")
+    assert pulumi.download is not None
     assert pulumi.fill(pulumi.download.url, "linux-amd64").endswith("pulumi-v3.274.1-linux-x64.tar.gz")
     assert pulumi.fill(pulumi.download.url, "linux-arm64").endswith("pulumi-v3.274.1-linux-arm64.tar.gz")
 

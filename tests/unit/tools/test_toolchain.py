@@ -129,6 +129,13 @@ def test_where_the_download_fails_go_builds(
     assert [path.name for path in found["gadget"].parent.iterdir()] == ["gadget"]
 
 
+def test_a_product_without_binaries_is_built_and_nobody_is_asked(make: Make, server: FileServer, tmp_path: Path):
+    publish(server)
+    gadget = replace(release(server.url), download=None)
+    assert make(gadget, path=a_go(tmp_path / "bin")).ensure("dev")["gadget"].read_text() == "#!/bin/sh\necho built\n"
+    assert server.asked == []
+
+
 def test_with_no_way_left_the_error_names_both_and_what_to_do(make: Make, closed_url: str, tmp_path: Path):
     started = time.monotonic()
     with pytest.raises(ToolMissingError) as caught:
