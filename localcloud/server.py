@@ -122,7 +122,7 @@ def actors_of(cloud: Cloud) -> Mapping[str, Actor]:
     from localcloud.slurm.kubelet import Kubelets
     from localcloud.slurm.reach import rest_socket
 
-    kubelets = Kubelets(slurm_image, cloud.facts.vm_types)
+    kubelets = Kubelets(slurm_image, cloud.facts.vm_types, pod_tool)
     cloud.dialer = kubelets.connect
     return {
         "egress": egress([webhook.resolve, kubelets.resolve]),
@@ -141,6 +141,18 @@ def slurm_image() -> Path:
 
     try:
         return folder()
+    except ToolError as error:
+        raise LabError(str(error)) from error
+
+
+def pod_tool(name: str) -> Path:
+    """A pinned tool that a pod runs; raises LabError where it is not there."""
+    from localcloud.slurm.lab import LabError
+    from tools.errors import ToolError
+    from tools.toolchain import binary
+
+    try:
+        return binary(name).resolve()
     except ToolError as error:
         raise LabError(str(error)) from error
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import product
 from pathlib import Path
 
 from localcloud.kubernetes.actors import Actor, Place
@@ -52,11 +53,37 @@ def service_at(api: ApiServer, host: str, port: int) -> ServicePort | None:
     return None
 
 
+def endpoints_at(api: ApiServer, host: str, port: int) -> list[tuple[str, int]]:
+    """Address and port of each ready pod behind the Service with this cluster IP and port."""
+    for item in api.list(_SERVICES.path()):
+        entry = next((each for each in item["spec"].get("ports", []) if each["port"] == port), None)
+        if item["spec"].get("clusterIP") == host and entry is not None:
+            metadata = item["metadata"]
+            slices = _slices(api, metadata["namespace"], metadata["name"])
+            return [each for found in slices for each in _ready(found, entry.get("name") or "")]
+    return []
+
+
+def _ready(found: Object, name: str) -> Iterator[tuple[str, int]]:
+    """Addresses of an EndpointSlice that are ready, with the port of that name."""
+    ports: list[Object] = found.get("ports") or []
+    endpoints: list[Object] = found.get("endpoints") or []
+    for endpoint in endpoints:
+        if endpoint.get("conditions", {}).get("ready"):
+            addresses: list[str] = endpoint["addresses"]
+            yield from product(addresses, (each["port"] for each in ports if (each.get("name") or "") == name))
+
+
 def forward_to(target: tuple[str, int]) -> Server:
     """Pass everything on to a TCP address of this machine."""
+    return forward(lambda: socket.create_connection(target, timeout=_REQUEST_SECONDS))
+
+
+def forward(connect: Callable[[], socket.socket]) -> Server:
+    """Pass everything on to where a connection leads."""
 
     def serve(client: socket.socket) -> None:
-        with socket.create_connection(target, timeout=_REQUEST_SECONDS) as server:
+        with connect() as server:
             server.settimeout(None)
             back = threading.Thread(target=_copy, args=(server, client), daemon=True)
             back.start()
@@ -157,11 +184,12 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
                 continue
 
 
+def _slices(api: ApiServer, namespace: str, name: str) -> list[Object]:
+    return api.list(_ENDPOINT_SLICES.path(namespace), labelSelector=f"kubernetes.io/service-name={name}")
+
+
 def _has_ready_pods(api: ApiServer, service: ServicePort) -> bool:
-    slices = api.list(
-        _ENDPOINT_SLICES.path(service.namespace), labelSelector=f"kubernetes.io/service-name={service.name}"
-    )
-    for item in slices:
+    for item in _slices(api, service.namespace, service.name):
         endpoints: list[Object] = item.get("endpoints") or []
         if any(endpoint.get("conditions", {}).get("ready") for endpoint in endpoints):
             return True

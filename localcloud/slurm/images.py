@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-SLURM, MYSQL, NOBODY = 401, 999, 65534
+SLURM, MYSQL, NONROOT, NOBODY = 401, 999, 65532, 65534
 USERS = (
     ("root", 0, "/root", "/bin/bash"),
     ("slurm", SLURM, "/var/lib/slurm", "/bin/bash"),
@@ -30,11 +30,15 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 @dataclass(frozen=True)
 class Image:
-    """What an image brings: its entrypoint, which gets the container's arguments, its user, its variables."""
+    """What an image brings: its entrypoint, which gets the container's arguments, its user, its variables.
+
+    `programs` are those that the folder with Slurm lacks: the name of a pinned tool by its place in the image.
+    """
 
     entrypoint: Callable[[Sequence[str], Mapping[str, str]], Sequence[str]]
     user: int = 0
     env: Mapping[str, str] | None = None
+    programs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def _plain(program: str) -> Callable[[Sequence[str], Mapping[str, str]], Sequence[str]]:
@@ -136,6 +140,8 @@ _IMAGES: Mapping[str, Image] = {
     "login": Image(_script(_LOGIN)),
     "initconf": Image(_script("true")),
     "reconfigure": Image(_script(_RECONFIGURE), user=SLURM),
+    # Kueue's; the user is that of the image.
+    "manager": Image(_plain("/manager"), user=NONROOT, programs={"/manager": "kueue"}),
 }
 _UNKNOWN = Image(lambda arguments, _env: arguments or ["sleep", "infinity"])
 

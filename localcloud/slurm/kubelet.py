@@ -31,7 +31,7 @@ from localcloud.facts import VmType
 from localcloud.in_cluster.objects import CLAIMS, SERVICES, VOLUMES, deleting, quantity, tell
 from localcloud.kubernetes.actors import Place
 from localcloud.kubernetes.api_server import NODES, PODS, ApiServer, Kind
-from localcloud.kubernetes.egress import Server, forward_to
+from localcloud.kubernetes.egress import Server, endpoints_at, forward, forward_to
 from localcloud.slinky.values import at, items, words
 from localcloud.slurm import etc, names, reach, streams
 from localcloud.slurm.api_door import ApiDoor
@@ -139,6 +139,14 @@ class Kubelet:
             enter.append(f"--groups={','.join(map(str, each['groups']))}")
         return streams.Target(enter, known.folder / "containers" / container / "log")
 
+    def behind(self, host: str, port: int) -> Server | None:
+        """A ready pod of a Service's cluster IP and port; None where nobody is ready, or the pod is not run here."""
+        running = {known.address for known in self._known.values()}
+        for address, number in endpoints_at(self._api, host, port):
+            if address in running:
+                return forward(lambda address=address, number=number: self._lab.connect(address, number))
+        return None
+
     # One pod --------------------------------------------------------------------------------------------------------
 
     def _see(self, uid: str, pod: Object, node: Object) -> None:
@@ -186,6 +194,7 @@ class Kubelet:
                 shared={etc.NAMES: self._names_of(pod["metadata"]["namespace"])},
                 rest=rest,
                 single_user=self._lab.single_user,
+                tool=self._lab.tool,
             )
             wanted = specification(pod, around)
         except (LabError, MissingError, ValueError) as error:
@@ -360,9 +369,12 @@ def gpus_of(node: Object, vm_types: Mapping[str, VmType]) -> tuple[str, ...]:
 class Kubelets:
     """The kubelets of all clusters of one local cloud."""
 
-    def __init__(self, image: Callable[[], Path], vm_types: Mapping[str, VmType]) -> None:
-        """`image` gives the folder with Slurm, or raises LabError."""
+    def __init__(
+        self, image: Callable[[], Path], vm_types: Mapping[str, VmType], tool: Callable[[str], Path] = Path
+    ) -> None:
+        """`image` gives the folder with Slurm, `tool` another program by its name; both may raise LabError."""
         self._image = image
+        self._tool = tool
         self._vm_types = vm_types
         self._labs: dict[str, Lab] = {}
         self._kubelets: dict[str, Kubelet] = {}
@@ -372,7 +384,7 @@ class Kubelets:
         """The actor of one cluster."""
         address = place.cluster.api_address
         network = ipaddress.IPv4Network(place.cluster.cluster_cidr)
-        lab = Lab(reach.lab_folder(place.home), self._image, network, (address,))
+        lab = Lab(reach.lab_folder(place.home), self._image, network, (address,), self._tool)
         api = urlsplit(place.api.address)
         door = ApiDoor(lab, address, API_PORT, forward_to((api.hostname or "", api.port or API_PORT)))
         self._labs[place.cluster.id] = lab
@@ -397,10 +409,15 @@ class Kubelets:
             raise ConnectionRefusedError(f"cluster {cluster_id} has no pods that are processes")
         return lab.connect(address, port)
 
-    def resolve(self, place: Place, _host: str, port: int) -> Server | None:
-        """The server of a node's kubelet (`localcloud.kubernetes.egress.Resolver`); only kubelets have its port."""
+    def resolve(self, place: Place, host: str, port: int) -> Server | None:
+        """A node's kubelet, or a pod behind a Service (`localcloud.kubernetes.egress.Resolver`).
+
+        Only kubelets have their port.
+        """
         kubelet = self._kubelets.get(place.cluster.id)
-        if port != streams.PORT or kubelet is None:
+        if kubelet is None:
             return None
+        if port != streams.PORT:
+            return kubelet.behind(host, port)
         context = self._context = self._context or streams.server_context()
         return lambda client: streams.serve(client, context, kubelet.target)

@@ -43,13 +43,14 @@ class Lab:
 
     `folder` is the cluster's, `find_image` gives the folder with Slurm (LabError where there is none), `pods` is the
     range of the pods' addresses, of which the last one is the bridge's. `served` are other addresses of the bridge, for
-    `listen`.
+    `listen`. `tool` finds a program by its name where that folder doesn't have it (LabError where there is none).
     """
 
     folder: Path
     find_image: Callable[[], Path]
     pods: ipaddress.IPv4Network
     served: tuple[str, ...] = ()
+    tool: Callable[[str], Path] = Path
 
     @property
     def image(self) -> Path:

@@ -19,7 +19,7 @@ init, containers                   lists of containers, each:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from localcloud.slurm.volumes import MissingError, Sources, data_of, field_of
 
 Object = Mapping[str, Any]
 
-DAEMONS = ("slurmctld", "slurmd", "slurmrestd", "slurmdbd", "mariadb", "login", "sacctmgr", "slurm-actor")
+DAEMONS = ("slurmctld", "slurmd", "slurmrestd", "slurmdbd", "mariadb", "login", "sacctmgr", "slurm-actor", "kueue")
 """Values of the label `app.kubernetes.io/name` of pods that run as processes."""
 
 API_PORT = 443
@@ -50,6 +50,7 @@ class Surroundings:
     `etc` is the folder that its /etc is copied from, `volumes` the folder of each of its volumes, `shared` those that
     every pod has (source by target). `cpus` and `memory` (MiB) are its node's, `gpus` the model of each NVIDIA GPU
     of the node. `api` is the address of the API server for pods. With `single_user` everything runs as that user.
+    `tool` finds a pinned tool by its name.
     """
 
     image: Path
@@ -65,6 +66,7 @@ class Surroundings:
     shared: Mapping[str, Path] = field(default_factory=dict[str, Path])
     rest: Path | None = None
     single_user: bool = False
+    tool: Callable[[str], Path] = Path
 
 
 def specification(pod: Object, around: Surroundings) -> dict[str, Any]:
@@ -107,6 +109,7 @@ def _container(container: Object, pod: Object, around: Surroundings, *, once: bo
     mounts = [*_mounts(container, around)]
     if name == "slurmrestd" and around.rest is not None:
         mounts.append(_mount(around.rest, REST_SOCKET.rpartition("/")[0]))
+    mounts += [_mount(around.tool(tool), place, read_only=True) for place, tool in image.programs.items()]
     return {
         "name": name,
         "argv": argv,

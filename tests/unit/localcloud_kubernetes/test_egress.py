@@ -12,7 +12,7 @@ import pytest
 
 from localcloud.kubernetes.actors import Place
 from localcloud.kubernetes.api_server import ApiServer, Object
-from localcloud.kubernetes.egress import Server, ServicePort, egress, forward_to, service_at
+from localcloud.kubernetes.egress import Server, ServicePort, egress, endpoints_at, forward_to, service_at
 from localcloud.kubernetes.home import Home
 from tests.unit.localcloud_kubernetes.support import CLUSTER
 
@@ -119,3 +119,20 @@ def test_a_service_counts_only_with_a_ready_pod(ready: bool | None, found: Servi
     assert service_at(api, "10.96.0.9", 443) == found
     assert service_at(api, "10.96.0.9", 80) is None
     assert service_at(api, "10.96.0.8", 443) is None
+
+
+def test_behind_a_service_are_its_ready_pods_at_their_own_ports() -> None:
+    ports = [{"name": "hook", "port": 443}, {"name": "metrics", "port": 8443}]
+    service = {
+        "metadata": {"namespace": "kueue-system", "name": "hook"},
+        "spec": {"clusterIP": "10.96.0.9", "ports": ports},
+    }
+    endpoints = [
+        {"addresses": ["10.1.0.4"], "conditions": {"ready": False}},
+        {"addresses": ["10.1.0.5"], "conditions": {"ready": True}},
+    ]
+    found = {"ports": [{"name": "hook", "port": 9443}, {"name": "metrics", "port": 8443}], "endpoints": endpoints}
+    api = cast(ApiServer, Lists({"services": [service], "endpointslices": [found]}))
+    assert endpoints_at(api, "10.96.0.9", 443) == [("10.1.0.5", 9443)]
+    assert endpoints_at(api, "10.96.0.9", 80) == []
+    assert endpoints_at(api, "10.96.0.8", 443) == []

@@ -34,6 +34,16 @@ def test_a_command_takes_the_place_of_the_entrypoint() -> None:
     assert only(container("slurmctld", args=["-D"]))["argv"] == ["slurmctld", "-D"]
 
 
+def test_kueues_manager_is_the_pinned_tool_in_the_place_of_its_image() -> None:
+    said = only(
+        container("manager", command=["/manager"], args=["--config=/controller_manager_config.yaml"]),
+        around(tool=Path("/tools").joinpath),
+    )
+    assert said["argv"] == ["/manager", "--config=/controller_manager_config.yaml"]
+    assert said["uid"] == 65532
+    assert {"source": "/tools/kueue", "target": "/manager", "read_only": True} in said["mounts"]
+
+
 def test_users_come_from_the_container_then_the_pod_then_the_image() -> None:
     assert only(container("slurmctld"))["uid"] == 401
     assert only(container("slurmctld"), securityContext={"runAsUser": 7, "fsGroup": 9})["groups"] == [7, 9]
