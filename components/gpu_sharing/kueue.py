@@ -1,8 +1,9 @@
 """Engine `kueue`: the release's values, and its flavors, cohorts and queues. Pure functions from a plan.
 
 Kueue's quota is a number, not a set of nodes. To give training its floor back it ends pods until the number is right,
-on whatever nodes they are, and ignores disruption budgets; so only whole-node replicas are shared by it, where every
-number is a number of nodes. For the same reason there are no homes here.
+on whatever nodes they are, the last that came first, and ignores disruption budgets (tests/integration shows both). So
+only whole-node replicas are shared by it, where every number is a number of nodes, and no floor is lent that somebody
+would have to give back. For the same reason there are no homes here.
 
 What breaks if violated: the nominal quotas of a cohort, its own among them, are exactly the GPUs of the pool less the
 reserve. With more, pods are admitted that never start; with less, nodes stand empty. Kueue accepts both without a word.
@@ -12,20 +13,30 @@ import json
 from typing import Any
 
 from components.gpu_sharing.plan import Share, SharedPool, SharingPlan
+from components.slurm import charts
 from components.slurm.charts import NAMESPACE as SLURM
-from components.slurm.charts import OFF_GPU_NODES
+from components.slurm.charts import Chart
 from components.slurm.objects import POOL_LABEL
 from crusoe.rules.gpu_units import gpus_of
 
 Manifest = dict[str, Any]
 
-CHART, VERSION = "oci://registry.k8s.io/kueue/charts/kueue", "0.19.2"
+VERSION = "0.17.0"
+"""The newest that could be built and run here (docs/decisions/0011)."""
+CHARTS, IMAGE = "oci://registry.k8s.io/kueue/charts", "registry.k8s.io/kueue/kueue"
 NAMESPACE = "kueue-system"
 API = "kueue.x-k8s.io/v1beta2"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 RANK_LABEL, BURST_RANK = "kueue.x-k8s.io/priority-class", "gpu-burst"
 """Label and rank, in Kueue alone, of what goes first when a share has to give back."""
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+
+NOT_COUNTED = ("cpu", "memory", "ephemeral-storage", "hugepages-", "nvidia.com/hostdev", "rdma/")
+"""Prefixes of what pods ask for beside GPUs. A queue never admits a pod that asks for anything it does not cover."""
+
+
+_ORDER = ("ResourceFlavor", "Cohort", "ClusterQueue", "LocalQueue")
+"""Each kind names objects of those before it."""
 
 
 def training_queue(pool: SharedPool) -> str:
@@ -49,6 +60,7 @@ def nominal(pool: SharedPool) -> dict[str, int]:
 def manifests(plan: SharingPlan) -> list[Manifest]:
     """The rank of bursts, then flavor, cohort and queues of each pool that Kueue shares."""
     pools = plan.of("kueue")
+    found = [each for pool in pools for each in _pool(pool)]
     rank = {
         "apiVersion": API,
         "kind": "WorkloadPriorityClass",
@@ -56,7 +68,7 @@ def manifests(plan: SharingPlan) -> list[Manifest]:
         "value": -100,
         "description": "Inference beyond its guarantee.",
     }
-    return [*([rank] if pools else []), *(each for pool in pools for each in _pool(pool))]
+    return [*([rank] if pools else []), *sorted(found, key=lambda each: _ORDER.index(each["kind"]))]
 
 
 def _pool(pool: SharedPool) -> list[Manifest]:
@@ -127,22 +139,36 @@ def configuration(plan: SharingPlan) -> Manifest:
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
+        "leaderElection": {"leaderElect": True},
         "manageJobsWithoutQueueName": False,
         "managedJobsNamespaceSelector": {"matchExpressions": [selector]},
         "integrations": {"frameworks": ["pod", "deployment"]},
         # Cores and memory are the scheduler's business; a queue that covers GPUs only would never admit such a pod.
-        "resources": {"quotaCheckStrategy": "IgnoreUndeclared"},
+        "resources": {"excludeResourcePrefixes": [*NOT_COUNTED]},
         "waitForPodsReady": {"timeout": f"{plan.ready_minutes}m", "recoveryTimeout": f"{plan.ready_minutes}m"},
     }
 
 
+def chart(plan: SharingPlan) -> Chart:
+    """The release."""
+    return charts.chart("kueue", VERSION, NAMESPACE, values(plan), plan.charts.source, public=CHARTS)
+
+
 def values(plan: SharingPlan) -> Manifest:
-    """Values of the chart: two managers, kept off GPU nodes, with a budget."""
+    """Values of the chart: two managers on nodes without GPUs, with a budget.
+
+    The chart takes no affinity, so a pool of CPU nodes is named.
+    """
     return {
         "controllerManager": {
             "replicas": 2,
             "podDisruptionBudget": {"enabled": True, "minAvailable": 1},
-            "affinity": OFF_GPU_NODES,
+            # The chart of the module names the image of a branch.
+            "manager": {
+                "image": {"repository": IMAGE, "tag": f"v{VERSION}", "pullPolicy": "IfNotPresent"},
+                "priorityClassName": "system-cluster-critical",
+            },
+            "nodeSelector": {POOL_LABEL: plan.system_pool} if plan.system_pool else {},
         },
         # JSON is YAML, and has one way to be written.
         "managerConfig": {"controllerManagerConfigYaml": json.dumps(configuration(plan), indent=2)},

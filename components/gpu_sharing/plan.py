@@ -8,7 +8,7 @@ refuses such settings), and each share has homes of its own.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from components.gpu_sharing.settings import (
     DemandSettings,
@@ -21,6 +21,7 @@ from components.gpu_sharing.settings import (
 )
 from components.node_pools import Pool
 from components.slurm import plan as slurm_plan
+from components.slurm.charts import ChartSettings
 from components.slurm.conf_plan import ALL
 from components.slurm.conf_settings import PartitionSettings
 from components.slurm.plan import Sizes
@@ -143,6 +144,8 @@ class SharingPlan:
         exempt: without a share whose pods may have GPUs all the same.
         slurm_gpus: GPUs of the pools that Slurm has to itself, by resource name.
         ready_minutes: until Kueue takes a pod for failed.
+        system_pool: physical name of a pool of CPU nodes that anything may run on; None where there is none.
+        charts: where charts come from.
     """
 
     pools: tuple[SharedPool, ...]
@@ -152,6 +155,8 @@ class SharingPlan:
     home_image: str
     slurm_gpus: Mapping[str, int]
     ready_minutes: int
+    system_pool: str | None = None
+    charts: ChartSettings = field(default_factory=ChartSettings)
 
     def of(self, *engines: str) -> tuple[SharedPool, ...]:
         """The pools of some engines."""
@@ -182,6 +187,17 @@ def plan(sharing: GpuSharingSettings, pools: Mapping[str, Pool], slurm: SlurmSet
         home_image=sharing.home_image,
         slurm_gpus=own,
         ready_minutes=sharing.kueue_ready_minutes,
+        system_pool=next((pool.name.value for pool in pools.values() if _for_all(pool)), None),
+        charts=slurm.charts,
+    )
+
+
+def _for_all(pool: Pool) -> bool:
+    """Whether a pool of CPU nodes always has some, without a taint that keeps pods off."""
+    return (
+        not pool.gpus
+        and pool.fewest > 0
+        and all(each.effect == "PreferNoSchedule" for each in pool.settings.node_taints)
     )
 
 
@@ -266,7 +282,12 @@ def notes(pool: SharedPool) -> list[str]:
         )
     room = pool.most - pool.reserve - pool.floor
     for each in pool.shares:
-        if each.ceiling > room * each.per_node:
+        if each.ceiling > room * each.per_node and pool.engine == "kueue" and not pool.demand:
+            found.append(
+                f"{each.name} never reaches its ceiling of {each.ceiling} replicas: training's floor is not lent, and "
+                f"beside it there is room for {room * each.per_node}."
+            )
+        elif each.ceiling > room * each.per_node:
             found.append(
                 f"{each.name} reaches its ceiling of {each.ceiling} replicas only while training is below its floor; "
                 f"with it standing there is room for {room * each.per_node}."

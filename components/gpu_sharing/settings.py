@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from components.settings import Form, Plain, Settings
+from components.slurm import charts
 from components.slurm.settings import included
 from crusoe import catalog
 from crusoe.rules import gpu_sharing as rules
@@ -209,8 +210,8 @@ class SharedPoolSettings(Settings):
 
     engine: Literal["priority", "kueue", "static"] = Field(
         default="priority",
-        description="`priority` lends by pod priorities, `static` lends nothing, `kueue` (refused as yet: the platform "
-        "does not install Kueue) lends whole nodes by quotas.",
+        description="`priority` lends by pod priorities, `static` lends nothing, `kueue` installs Kueue and lends "
+        "whole nodes by quotas.",
         examples=["priority"],
     )
     surplus: Literal["inference-first", "training-first"] = Field(
@@ -293,17 +294,19 @@ def findings(
         yield from _names(place, key, pools)
         if slurm is not None:
             yield from _workers(place, key, value, pool, with_slurm, slurm_path)
-    if slurm is not None and any(table(each).get("engine") != "static" for each in shared.values()):
+    engines = {table(each).get("engine") for each in shared.values()}
+    if slurm is not None and engines - {"static"}:
         yield from _lent(with_slurm, slurm_path)
+    source = text(table(with_slurm.get("charts")).get("source"))
+    if "kueue" in engines and source and "://" not in source and not charts.holds(source, "kueue"):
+        fix = "Put it there; into that of the local cloud it comes by `python -m tools ensure --for kueue`"
+        yield Finding(f"{slurm_path}.charts.source", f"{source!r} lacks kueue, which engine kueue needs", fix)
 
 
 def not_yet(sharing: Plain, path: str) -> Iterator[Finding]:
     """Refuse what is planned and written, but needs a release in the cluster that the platform does not bring yet."""
     for key, each in table(sharing.get("pools")).items():
         value, place = table(each), f"{path}.pools.{key}"
-        if value.get("engine") == "kueue":
-            problem = "the platform does not install Kueue yet"
-            yield Finding(f"{place}.engine", problem, "Write 'priority' or 'static'")
         if table(value.get("training")).get("demand") is not None:
             problem = "the platform does not install KEDA yet, which lends an idle floor"
             yield Finding(f"{place}.training.demand", problem, "Leave it out: training holds its floor")

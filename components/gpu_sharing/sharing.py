@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import pulumi
 
 from components.cluster import Cluster
-from components.gpu_sharing import inference, objects, workers
+from components.gpu_sharing import inference, kueue, objects, workers
 from components.gpu_sharing import plan as plans
 from components.gpu_sharing.plan import SharingPlan
 from components.kubernetes import KubernetesObject
 from components.node_pools import Pool
 from components.slurm.conf_plan import ConfPlan, SlurmPool
 from components.slurm.plan import Sizes, WorkerPlan
+from components.slurm.releases import release
 from crusoe.rules.finding import Finding
 
 Manifest = objects.Manifest
@@ -54,10 +55,16 @@ class Sharing:
         """The NodeSets of a pool, shared or not."""
         return workers.split(self.plan, worker, pool, plan)
 
-    def guards(self, namespace: pulumi.Resource) -> Sequence[pulumi.Resource]:
+    def guards(self, namespace: pulumi.Resource, nodes: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
         """Declare all of it after Slurm's namespace; what is returned has to stand before a worker comes."""
         return GpuSharing(
-            self.name, self.plan, cluster=self.cluster, after=[namespace], protect=self.protect, opts=self.opts
+            self.name,
+            self.plan,
+            cluster=self.cluster,
+            after=[namespace],
+            nodes=nodes,
+            protect=self.protect,
+            opts=self.opts,
         ).guards
 
 
@@ -77,19 +84,39 @@ class GpuSharing(pulumi.ComponentResource):
         *,
         cluster: Cluster,
         after: Sequence[pulumi.Resource],
+        nodes: Sequence[pulumi.Resource],
         protect: bool,
         opts: pulumi.ResourceOptions,
     ) -> None:
-        """Declare the sharing as planned, once `after` stands."""
+        """Declare the sharing as planned, once `after` stands; programs once `nodes` do, which they run on."""
         super().__init__("gpuplatform:gpu_sharing:GpuSharing", name, None, opts)
         self._name, self._cluster = name, cluster
         self._kept = plan.namespaces if protect else ()
         before = [*after]
         for stage in _stages(objects.manifests(plan)):
             before += [self._object(each, before) for each in stage]
+        if plan.of("kueue"):
+            before.append(self._kueue(plan, [*before, *nodes]))
+            for stage in _stages(kueue.manifests(plan)):
+                before += [self._object(each, before) for each in stage]
         self.guards = before[len(after) :]
         models = [self._object(each, before) for each in inference.manifests(plan)]
         self.register_outputs({"pools": [pool.key for pool in plan.pools], "models": len(models)})
+
+    def _kueue(self, plan: SharingPlan, after: Sequence[pulumi.Resource]) -> pulumi.Resource:
+        """Kueue, whose pods are ready once its webhooks answer: queues written earlier would be refused."""
+        metadata = {"name": kueue.NAMESPACE}
+        namespace = KubernetesObject(
+            f"{self._name}-namespace-{kueue.NAMESPACE}", "v1", "Namespace", metadata, {}, self._cluster.inside(self)
+        )
+        return release(
+            f"{self._name}-release-kueue",
+            kueue.chart(plan),
+            timeout_seconds=plan.charts.timeout_seconds,
+            cluster=self._cluster,
+            after=[namespace, *after],
+            parent=self,
+        )
 
     def _object(self, manifest: Manifest, after: Sequence[pulumi.Resource]) -> KubernetesObject:
         metadata, kind = manifest["metadata"], manifest["kind"]

@@ -63,7 +63,8 @@ def _rows(pool: SharedPool) -> Iterator[tuple[str, ...]]:
 def _gives_way(pool: SharedPool, other: str) -> str:
     """To whom a side gives way with what it borrowed."""
     if pool.engine == "kueue":
-        return "floors"
+        # Inference's floors are never lent, so no worker has to go for one.
+        return "nobody" if other == "inference" else "floors"
     first = "training" if pool.surplus == "training-first" else "inference"
     return f"floors, {other}" if other == first else "floors"
 

@@ -88,13 +88,18 @@ def findings(charts: Plain, path: str) -> Iterator[Finding]:
     if "://" in source:
         yield Finding(f"{path}.source", f"{source!r} is neither oci:// nor https://", "Write one of them, or a folder")
         return
-    missing = [name for name in PUBLIC if not (Path(source) / name / "Chart.yaml").is_file()]
+    missing = [name for name in PUBLIC if not holds(source, name)]
     if len(missing) == len(PUBLIC):
         yield Finding(
             f"{path}.source", f"there are no charts in the folder {source!r}", "Write oci://…, https://… or a folder"
         )
     elif missing:
         yield Finding(f"{path}.source", f"{source!r} lacks {', '.join(missing)}", "Put them there")
+
+
+def holds(folder: str, name: str) -> bool:
+    """Whether a folder has a chart."""
+    return (Path(folder) / name / "Chart.yaml").is_file()
 
 
 @dataclass(frozen=True)
@@ -143,10 +148,17 @@ def plan(
 
 
 def chart(
-    name: str, version: str, namespace: str, values: Values, source: str | None, needs: tuple[str, ...] = ()
+    name: str,
+    version: str,
+    namespace: str,
+    values: Values,
+    source: str | None,
+    needs: tuple[str, ...] = (),
+    *,
+    public: str | None = None,
 ) -> Chart:
-    """The release of a chart from `source`, or from where it is published."""
-    place = (source or PUBLIC[name]).rstrip("/")
+    """The release of a chart from `source`, or from where it is published: `public`, or one of `PUBLIC`."""
+    place = (source or public or PUBLIC[name]).rstrip("/")
     if place.startswith("oci://"):
         return Chart(name, version, namespace, f"{place}/{name}", None, values, needs)
     if place.startswith("https://"):

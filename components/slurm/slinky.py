@@ -31,8 +31,9 @@ from crusoe.rules.slinky import API_VERSION
 Secrets = Callable[[str], pulumi.Output[str]]
 """Reads a secret of the stack by its name."""
 
-Guards = Callable[[pulumi.Resource], Sequence[pulumi.Resource]]
-"""Declares, once Slurm's namespace stands, what has to stand before the first worker."""
+Guards = Callable[[pulumi.Resource, Sequence[pulumi.Resource]], Sequence[pulumi.Resource]]
+"""Declares, once Slurm's namespace stands, what has to stand before the first worker; given the nodes that programs run
+on."""
 
 
 class Slinky(pulumi.ComponentResource):
@@ -125,7 +126,7 @@ class Slinky(pulumi.ComponentResource):
                 after=[rest, *tokens],
                 parent=self,
             )
-        checks = [*self._health(), *(guards(releases.namespace) if guards else ())]
+        checks = [*self._health(), *(guards(releases.namespace, after) if guards else ())]
         parts = {"Controller": objects.CONTROLLER, "RestApi": objects.REST_API, "LoginSet": objects.LOGIN}
         ready = self._ready("control", parts, [rest, logins])
         self.node_sets = self._workers([controller, rest, *people, *checks], ready)

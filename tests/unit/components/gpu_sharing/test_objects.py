@@ -360,6 +360,26 @@ def test_kueue_looks_at_namespaces_with_a_share_only() -> None:
     assert "fairSharing" not in configuration
 
 
+def test_kueue_counts_nothing_but_gpus() -> None:
+    """A pod that asks for anything its queue does not cover is never admitted, and workers ask for adapters too."""
+    excluded = kueue.configuration(plan_of(mixed()))["resources"]["excludeResourcePrefixes"]
+    (worker,) = [each for each in node_sets(mixed()) if each["name"] == "lent"]
+    asked = worker["spec"]["slurmd"]["resources"]["limits"]
+    assert "nvidia.com/hostdev" in asked
+    assert [name for name in asked if not name.startswith(tuple(excluded))] == ["nvidia.com/gpu"]
+
+
+def test_both_managers_elect_one_and_keep_off_gpu_nodes() -> None:
+    given = changed(mixed(), "nodePools.cpu", {"type": "c1a.8x", "count": 2})
+    plan = plan_of(given)
+    assert kueue.configuration(plan)["leaderElection"] == {"leaderElect": True}
+    manager = kueue.values(plan)["controllerManager"]
+    assert manager["nodeSelector"] == {"crusoe.ai/nodepool.name": "test-cpu"}
+    assert (manager["replicas"], manager["podDisruptionBudget"]["minAvailable"]) == (2, 1)
+    tainted = changed(given, "nodePools.cpu.nodeTaints", [{"key": "a.b/c", "value": "d", "effect": "NoSchedule"}])
+    assert kueue.values(plan_of(tainted))["controllerManager"]["nodeSelector"] == {}
+
+
 def test_kueue_takes_a_burst_before_the_floor_of_its_queue() -> None:
     plan = plan_of(mixed())
     served = named(inference.manifests(plan), "Deployment")

@@ -6,13 +6,15 @@ import io
 import json
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import yaml
 
 from components import node_pools
-from components.gpu_sharing import plan, plan_command, table
+from components.gpu_sharing import kueue, plan, plan_command, table
+from components.slurm import charts
 from crusoe.rules import slinky
 from tests.harness import ROOT, merge
 from tests.unit.components.gpu_sharing.support import H100
@@ -43,6 +45,15 @@ def document(changes: Mapping[str, Any] | None = None, *, shared: bool = True) -
 @cache
 def whole() -> Deployment:
     return deploy_platform(document())
+
+
+@cache
+def queued() -> Deployment:
+    """The same with engine `kueue`, which shares whole nodes only."""
+    chat = {"gpusPerReplica": 8, "floor": 3, "ceiling": 4}
+    return deploy_platform(
+        document({"gpuSharing": {"pools": {"train": {"engine": "kueue", "inference": {"chat": chat}}}}})
+    )
 
 
 @cache
@@ -94,6 +105,52 @@ def own(deployment: Deployment) -> list[Recorded]:
 )
 def test_order(first: str, then: str) -> None:
     assert first in whole().depends_on(one(then))
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        # Quotas and the class stand before Kueue lets anything in.
+        (f"{PREFIX}-resourcequota-slurm-gpu-shared", f"{PREFIX}-release-kueue"),
+        (f"{PREFIX}-namespace-kueue-system", f"{PREFIX}-release-kueue"),
+        # Its pods run on nodes.
+        ("platform-pools-system", f"{PREFIX}-release-kueue"),
+        # Its webhooks refuse or lose what is written before they answer.
+        (f"{PREFIX}-release-kueue-ready", f"{PREFIX}-resourceflavor-train"),
+        (f"{PREFIX}-resourceflavor-train", f"{PREFIX}-cohort-gpu-train"),
+        (f"{PREFIX}-cohort-gpu-train", f"{PREFIX}-clusterqueue-training-train"),
+        (f"{PREFIX}-clusterqueue-training-train", f"{PREFIX}-localqueue-slurm-training-train"),
+        (f"{PREFIX}-localqueue-slurm-training-train", f"{SLURM}-nodeset-train"),
+        (f"{PREFIX}-localqueue-inference-inference-train-chat", f"{PREFIX}-deployment-inference-chat"),
+        (f"{PREFIX}-workloadpriorityclass-gpu-burst", f"{PREFIX}-deployment-inference-chat-burst"),
+    ],
+)
+def test_order_with_kueue(first: str, then: str) -> None:
+    assert first in queued().depends_on(one(then, queued()))
+
+
+def test_kueue_is_installed_only_where_it_shares() -> None:
+    assert not [each.name for each in whole().resources if "kueue" in each.name]
+    made = one(f"{PREFIX}-release-kueue", queued()).inputs
+    assert (made["chart"], made["version"]) == ("oci://registry.k8s.io/kueue/charts/kueue", kueue.VERSION)
+    assert made["values"]["controllerManager"]["nodeSelector"] == {"crusoe.ai/nodepool.name": "test-system"}
+
+
+def test_a_folder_of_charts_has_to_hold_that_of_kueue(tmp_path: Path) -> None:
+    for name in charts.PUBLIC:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "Chart.yaml").touch()
+    changes: Json = {
+        "slurm": {"charts": {"source": str(tmp_path)}},
+        "gpuSharing": {
+            "pools": {"train": {"engine": "kueue", "inference": {"chat": {"gpusPerReplica": 8, "floor": 3}}}}
+        },
+    }
+    told = faults(document(changes))
+    assert "lacks kueue, which engine kueue needs" in told["platform.slurm.charts.source"]
+    (tmp_path / "kueue").mkdir()
+    (tmp_path / "kueue" / "Chart.yaml").touch()
+    assert faults(document(changes)) == {}
 
 
 def test_training_waits_for_no_model_and_no_model_for_training() -> None:
@@ -197,7 +254,6 @@ def test_the_stack_tells_what_is_promised() -> None:
 @pytest.mark.parametrize(
     ("change", "path", "said"),
     [
-        ({"engine": "kueue", "inference": {"chat": {"gpusPerReplica": 8}}}, "engine", "does not install Kueue yet"),
         ({"training": {"demand": {"prometheus": "http://p:9090"}}}, "training.demand", "does not install KEDA yet"),
         (
             {"inference": {"chat": {"model": {"scaling": {"prometheus": "http://p:9090"}}}}},
