@@ -35,7 +35,13 @@ def split(sharing: SharingPlan, worker: WorkerPlan, pool: SlurmPool, plan: ConfP
     return tuple(
         WorkerPlan(each, min_ready=0, drain_seconds=drain, lent=True)
         if each.key != pool.key
-        else WorkerPlan(each, min_ready=_least(shared, worker), drain_seconds=drain)
+        else WorkerPlan(
+            each,
+            min_ready=_least(shared, worker),
+            drain_seconds=drain,
+            # Kueue holds back what is beyond it, for as long as somebody else has the nodes.
+            floor=shared.floor if shared.engine == "kueue" else None,
+        )
         for each in node_sets(worker.worker, shared, pool, plan)
     )
 

@@ -32,7 +32,8 @@ BUSY = frozenset({"ALLOCATED", "MIXED", "COMPLETING"})
 class NodeSet:
     """What the stack says of a node set; see docs/outputs.md. With `nodes` None each host has a worker.
 
-    Workers on `lent` nodes may wait for one, and are no promise.
+    Workers on `lent` nodes may wait for one, and are no promise; nor are those beyond `nodes` of a set that may have
+    `most`.
     """
 
     type: str
@@ -40,6 +41,7 @@ class NodeSet:
     nodes: int | None = None
     pool: str | None = None
     lent: bool = False
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,35 +110,41 @@ def compare(expected: Mapping[str, Any], seen: Seen) -> Report:
     counts = {key: sum(1 for name, _ in own if name == key) for key in sets}
     placed = {key: sum(1 for name, worker in own if name == key and worker.host is not None) for key in sets}
     wanted = sum(each.gpus * _promised(each, counts[key], placed[key]) for key, each in sets.items())
-    return Report(str(expected["mode"]), cluster_name, tuple(rows), tuple(_beyond(sets, counts, seen)), wanted)
+    return Report(str(expected["mode"]), cluster_name, tuple(rows), tuple(_beyond(sets, counts, placed, seen)), wanted)
 
 
 def _promised(own: NodeSet, there: int, placed: int) -> int:
     """Workers whose GPUs have to be there."""
     if own.lent:
         return placed
+    if own.most is not None:
+        return max(own.nodes or 0, placed)
     return there if own.nodes is None else own.nodes
 
 
 def _node_set(told: Mapping[str, Any]) -> NodeSet:
     kind = catalog.vm_type(told["type"])
-    nodes, pool = told.get("nodes"), told.get("nodePool")
+    nodes, pool, most = told.get("nodes"), told.get("nodePool"), told.get("atMost")
     return NodeSet(
         type=str(told["type"]),
         gpus=kind.gpus if kind else int(told["gpusPerNode"]),
         nodes=None if nodes is None else int(nodes),
         pool=None if pool is None else str(pool),
         lent=told.get("lent") is True,
+        most=None if most is None else int(most),
     )
 
 
-def _beyond(sets: Mapping[str, NodeSet], counts: Mapping[str, int], seen: Seen) -> Iterator[str]:
+def _beyond(
+    sets: Mapping[str, NodeSet], counts: Mapping[str, int], placed: Mapping[str, int], seen: Seen
+) -> Iterator[str]:
     if seen.slurm is None:
         yield f"Slurm's controller does not answer: {seen.silence}. No job starts until it does."
     for key, each in sets.items():
-        if each.nodes is not None and counts[key] < each.nodes:
+        there = counts[key] if each.most is None else placed[key]
+        if each.nodes is not None and there < each.nodes:
             yield (
-                f"{key} has {counts[key]} of {each.nodes} workers. `kubectl get nodesets,pods -n slurm` and "
+                f"{key} has {there} of {each.nodes} workers. `kubectl get nodesets,pods -n slurm` and "
                 f"`kubectl get events -n slurm` say what holds the others back."
             )
 
@@ -173,7 +181,7 @@ def _state(worker: Worker, node: SlurmNode | None, seen: Seen) -> str:
 def _finding(row: Row, own: NodeSet, worker: Worker, host: Host | None, node: SlurmNode | None, seen: Seen) -> str:
     """What is wrong with a worker: the numbers of all three places, and what to do about the first cause."""
     name = row.name
-    if worker.host is None and own.lent:
+    if worker.host is None and (own.lent or own.most is not None):
         return ""
     if worker.host is None:
         return f"{name} has found no node. `kubectl describe pod -n slurm` of it says what it waits for."

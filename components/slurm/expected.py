@@ -8,7 +8,7 @@ from typing import Any
 
 from components.node_pools import Pool
 from components.slurm import plan as plans
-from components.slurm.plan import SlinkyPlan
+from components.slurm.plan import SlinkyPlan, WorkerPlan
 from components.slurm.settings import ManagedSettings, SlurmSettings
 from crusoe import catalog
 
@@ -25,13 +25,18 @@ def slinky(slurm: SlurmSettings, plan: SlinkyPlan, pools: Mapping[str, Pool]) ->
         "clusterName": plan.controller["clusterName"],
         "nodeSets": {
             key: {
-                **node_set(types[each.worker.pool], each.worker.replicas, each.worker.pool),
+                **node_set(types[each.worker.pool], _promised(each), each.worker.pool),
                 **({"lent": True} if each.lent else {}),
+                **({"atMost": each.replicas} if each.floor is not None and each.replicas is not None else {}),
             }
             for key, each in plan.workers.items()
         },
         "partitions": [*plan.workers, *wide],
     }
+
+
+def _promised(worker: WorkerPlan) -> int | None:
+    return worker.worker.replicas if worker.floor is None else worker.floor
 
 
 def managed(settings: ManagedSettings, cluster_name: str) -> Expected:

@@ -79,12 +79,14 @@ class WorkerPlan:
         min_ready: workers without which `up` fails.
         drain_seconds: how long jobs may take to end before the NodeSet can go.
         lent: whether they run on borrowed nodes only, where nobody waits for them.
+        floor: how many of them are promised, where the others may wait for nodes; None where all are.
     """
 
     worker: Worker
     min_ready: int
     drain_seconds: int
     lent: bool = False
+    floor: int | None = None
 
     @property
     def replicas(self) -> int | None:

@@ -257,6 +257,7 @@ class Slinky(pulumi.ComponentResource):
                 node_set=key,
                 replicas=worker.replicas,
                 min_ready=worker.min_ready,
+                enough=worker.floor,
                 wait_seconds=0 if worker.lent else None,
                 drain_seconds=worker.drain_seconds,
                 opts=pulumi.ResourceOptions(

@@ -19,11 +19,12 @@ class Wait:
     """One wait for the workers of a NodeSet; `shown` gets what is shown of it."""
 
     def __init__(self, run: Run, api: ClusterApi, namespace: str, name: str, inputs: Values, shown: list[str]) -> None:
-        wait, replicas, least = (inputs.get(key) for key in ("waitSeconds", "replicas", "minReady"))
+        wait, replicas, least, enough = (inputs.get(key) for key in ("waitSeconds", "replicas", "minReady", "enough"))
         self.run, self.api, self.namespace, self.name, self.shown = run, api, namespace, name, shown
         self.seconds = min(wait if isinstance(wait, int) else WAIT_SECONDS, int(run.left))
         self.replicas = replicas if isinstance(replicas, int) else None
         self.least = least if isinstance(least, int) else None
+        self.enough = enough if isinstance(enough, int) else None
         self.controller = str(inputs.get("controller") or CONTROLLER)
         self.missing_controller: str | None = None
         self.seen = Workers(0, 0, 0, 0, current=False)
@@ -43,7 +44,7 @@ class Wait:
             if self.seen.there > self.wanted:
                 surplus = slinky_objects.workers(self.seen.there - self.wanted)
                 self.run.warn(f"{surplus} of NodeSet {self.namespace}/{self.name} will go when no job runs there.")
-            return {"readyWorkers": self.seen.ready, "missingWorkers": 0}
+            return {"readyWorkers": self.seen.ready, "missingWorkers": max(0, self.wanted - self.seen.ready)}
         message = self._short()
         missing = self.wanted - self.seen.ready
         least = self.wanted if self.least is None else self.least
@@ -66,7 +67,8 @@ class Wait:
         counted = f"{now.ready} of {wanted} ready, {now.registered} known to Slurm"
         self.shown[:] = [f"{counted}; Controller: {self.missing_controller}" if self.missing_controller else counted]
         self.run.progress(f"waiting for the workers of NodeSet {self.name}: {self.shown[0]}")
-        up = now.current and now.desired == wanted and now.ready >= wanted and now.registered >= wanted
+        enough = wanted if self.enough is None else self.enough
+        up = now.current and now.desired == wanted and now.ready >= enough and now.registered >= enough
         return True if up and self.missing_controller is None else None
 
     def _short(self) -> str:

@@ -71,6 +71,12 @@ class SlurmWorkers(Kind):
             effect=Effect.LOCAL,
         ),
         Property(
+            "enough",
+            Whole(),
+            "With so many ready they are waited for no longer: the others may wait for nodes; all when left out.",
+            effect=Effect.LOCAL,
+        ),
+        Property(
             "triggers",
             MapOf(Text()),
             "Any values whose change has the workers waited for.",

@@ -71,6 +71,7 @@ class SlurmWorkersInputs(TypedDict):
         controller: name of the Controller; slurm when left out.
         replicas: workers to wait for; as many as the NodeSet wants when left out, as with autoscaling.
         min_ready: with at least so many, workers that find no node are a warning; all are needed when left out.
+        enough: with so many ready they are waited for no longer, the others may wait for nodes; all when left out.
         triggers: any values whose change has the workers waited for.
         wait_seconds: for how long they are waited for, 0 for not at all; 900 when left out.
         drain_seconds: for how long jobs may run on when the workers are to go; 1800 when left out.
@@ -82,6 +83,7 @@ class SlurmWorkersInputs(TypedDict):
     controller: NotRequired[pulumi.Input[str] | None]
     replicas: NotRequired[pulumi.Input[int] | None]
     min_ready: NotRequired[pulumi.Input[int] | None]
+    enough: NotRequired[pulumi.Input[int] | None]
     triggers: NotRequired[pulumi.Input[Mapping[str, pulumi.Input[str]]] | None]
     wait_seconds: NotRequired[pulumi.Input[int] | None]
     drain_seconds: NotRequired[pulumi.Input[int] | None]
@@ -99,6 +101,7 @@ class SlurmWorkers(CrusoeResource, inputs=SlurmWorkersInputs):
     controller: pulumi.Output[str | None]
     replicas: pulumi.Output[int | None]
     min_ready: pulumi.Output[int | None]
+    enough: pulumi.Output[int | None]
     triggers: pulumi.Output[Mapping[str, str] | None]
     wait_seconds: pulumi.Output[int | None]
     drain_seconds: pulumi.Output[int | None]

@@ -8,7 +8,7 @@ from tools.front_door import foreign
 from tools.front_door.environment import direct
 from tools.front_door.process import run
 from tools.front_door.session import Session
-from tools.places import CHARTS, LOCAL, ROOT
+from tools.places import LOCAL, ROOT
 
 _CACHES = (".pytest_cache", ".ruff_cache", ".hypothesis")
 
@@ -25,7 +25,7 @@ def clean(session: Session) -> int:
         return 1
     for folder in (LOCAL, *(ROOT / name for name in _CACHES)):
         shutil.rmtree(folder, ignore_errors=True)
-    (CHARTS / "kueue").unlink(missing_ok=True)
+    (ROOT / "localcloud" / "charts" / "kueue").unlink(missing_ok=True)
     for package in ("components", "crusoe", "localcloud", "policies", "gitops", "tests", "tools", "training"):
         for folder in (ROOT / package).rglob("__pycache__"):
             shutil.rmtree(folder, ignore_errors=True)

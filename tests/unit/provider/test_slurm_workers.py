@@ -194,6 +194,14 @@ class TestShortOfNodes:
         assert "1 of 2 workers are ready" in told
         assert "FailedScheduling" in told
 
+    def test_those_beyond_enough_are_not_waited_for(self, cloud: Cloud, cluster: SlinkyCluster) -> None:
+        cluster.nodes = 1
+        cluster.node_set()
+        state = cloud.create(enough=1)
+        assert (state["readyWorkers"], state["missingWorkers"]) == (1, 1)
+        assert cloud.engine.warnings == []
+        assert cloud.waited < 100
+
     def test_all_are_needed_unless_said_otherwise(self, cloud: Cloud, cluster: SlinkyCluster) -> None:
         cluster.nodes = 1
         cluster.node_set()

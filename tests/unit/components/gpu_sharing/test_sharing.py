@@ -129,6 +129,14 @@ def test_order_with_kueue(first: str, then: str) -> None:
     assert first in queued().depends_on(one(then, queued()))
 
 
+def test_up_waits_for_the_floor_and_not_for_workers_that_kueue_holds_back() -> None:
+    waits = one(f"{SLURM}-workers-train", queued()).inputs
+    assert (waits["replicas"], waits["minReady"], waits["enough"]) == (10, 6, 6)
+    told = queued().exports["slurm"]["nodeSets"]["train"]
+    assert (told["nodes"], told["atMost"]) == (6, 10)
+    assert "enough" not in one(f"{SLURM}-workers-train").inputs
+
+
 def test_kueue_is_installed_only_where_it_shares() -> None:
     assert not [each.name for each in whole().resources if "kueue" in each.name]
     made = one(f"{PREFIX}-release-kueue", queued()).inputs

@@ -143,6 +143,19 @@ def test_a_worker_on_a_borrowed_node_counts_like_any_other() -> None:
     assert "train-borrow-0 has 7 of 8 GPUs in Slurm" in only(short)
 
 
+def test_workers_beyond_what_is_promised_may_wait() -> None:
+    told = expected(nodes=1)
+    told["nodeSets"]["train"]["atMost"] = 3
+    waiting = [Worker("train", f"train-{number}", None) for number in (1, 2)]
+    report = compare(told, Seen(HOSTS, [WORKERS[0], *waiting], NODES[:1]))
+    assert report.findings == ()
+    assert report.gpus == {"slurm": 8, "kubernetes": 8, "catalog": 8}
+    # What they have beyond it counts like any other.
+    assert compare(told, Seen(HOSTS, [*WORKERS[:2], waiting[1]], NODES[:2])).gpus["catalog"] == 16
+    missing = compare(told, Seen(HOSTS, [Worker("train", "train-0", None), *waiting], []))
+    assert "train has 0 of 1 workers" in only(missing)
+
+
 def test_workers_that_are_not_even_made_are_red_on_borrowed_nodes_too() -> None:
     report = compare(lent(), Seen(HOSTS, [WORKERS[0]], NODES[:1]))
     assert "train-borrow has 0 of 2 workers" in only(report)
