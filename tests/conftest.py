@@ -29,6 +29,7 @@ LONGEST_FIRST = (
     "integration/localcloud_slurm",
     "integration/slurm",
     "integration/test_reference_stacks.py",
+    "integration/test_gpu_sharing_kueue.py",
     "integration",
     "provider",
 )

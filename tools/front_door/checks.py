@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from tools.errors import ToolMissingError
 from tools.front_door import rules
 from tools.front_door.environment import FrontDoorError, direct
 from tools.front_door.process import run
@@ -46,10 +47,24 @@ def _environ(*, tools: bool) -> dict[str, str]:
     return environ
 
 
+def _get_kueue(session: Session) -> None:
+    """Have what only the tests of Kueue need, before any test has to wait for its build.
+
+    A machine that can't have it is told so; it has the other tests.
+    """
+    try:
+        ensure("kueue")
+    except ToolMissingError as error:
+        session.say(str(error))
+
+
 def test(session: Session) -> int:
     """Run the tests of one tier, or of all; what needs tools gets them first."""
     folders = _tiers(session.tier)
-    environ = _environ(tools=folders != ["tests/unit"])
+    tools = folders != ["tests/unit"]
+    environ = _environ(tools=tools)
+    if tools:
+        _get_kueue(session)
     status = run(
         [sys.executable, "-m", "pytest", *WORKERS, *folders, *session.arguments], environ, seconds=TEST_SECONDS
     )
