@@ -163,6 +163,21 @@ def refusal(site: Site, manifest: Json) -> str:
     return said
 
 
+def check(site: Site) -> Json:
+    """What `make check` reports."""
+    command = [
+        sys.executable,
+        "-m",
+        "components.slurm.check_command",
+        f"--kubectl={places.BIN / 'kubectl'}",
+        "--json",
+    ]
+    given = json.dumps(site.project.outputs("--show-secrets"))
+    done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=120, check=False)
+    report: Json = json.loads(done.stdout)
+    return report
+
+
 def test_up_places_both_floors_and_lends_the_rest(site: Site) -> None:
     homes, floor = placed(pods(site, "gpu-sharing", "home")), placed(pods(site, "inference", "floor"))
     trained = placed(pods(site, "slurm", "floor"))
@@ -178,27 +193,14 @@ def test_up_places_both_floors_and_lends_the_rest(site: Site) -> None:
 
 @pytest.mark.usefixtures("burst")
 def test_the_check_finds_no_fault_and_names_what_a_dead_node_costs(site: Site) -> None:
-    def check() -> Json:
-        command = [
-            sys.executable,
-            "-m",
-            "components.slurm.check_command",
-            f"--kubectl={places.BIN / 'kubectl'}",
-            "--json",
-        ]
-        given = json.dumps(site.project.outputs("--show-secrets"))
-        done = subprocess.run(command, cwd=ROOT, input=given, capture_output=True, text=True, timeout=120, check=False)
-        report: Json = json.loads(done.stdout)
-        return report
-
-    assert check()["findings"] == []
+    assert check(site)["findings"] == []
     node = next(iter(placed(pods(site, "gpu-sharing", "home")).values()))
     others = [each for each in placed(pods(site, "slurm", "borrow")).values() if each != node]
     for each in others:
         site.kubectl("cordon", each)
     site.kubectl("cordon", node)
     try:
-        found = check()["findings"]
+        found = check(site)["findings"]
     finally:
         for each in (node, *others):
             site.kubectl("uncordon", each)

@@ -24,7 +24,7 @@ from components.gpu_sharing import kueue, objects
 from tests import processes
 from tests.harness import Cloud, Project, changes, leftovers, until
 from tests.integration.slurm.conftest import KEY, Site
-from tests.integration.test_gpu_sharing import apply, placed, pods
+from tests.integration.test_gpu_sharing import apply, check, placed, pods
 from tests.unit.components.gpu_sharing.support import document, faults
 from tools import places
 from tools.toolchain import ensure

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.errors import ToolMissingError
 from tools.front_door import checks, cleaning, commands, environment, foreign, recovery, session, slurm
 from tools.front_door.__main__ import main
 from tools.front_door.environment import FrontDoorError, shell_lines
@@ -318,6 +319,30 @@ def test_the_local_cloud_starts_where_the_settings_look_for_it(
 def test_an_unknown_tier_lists_the_known_ones():
     with pytest.raises(FrontDoorError, match=r"no tier 'units'; TIER is one of .*unit"):
         checks.test(Session("dev", tier="units"))
+
+
+def test_tests_get_kueue_before_they_begin_and_go_on_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    asked: list[str] = []
+
+    def ensure(need: str) -> Path:
+        asked.append(need)
+        if need == "kueue":
+            raise ToolMissingError("there is no `go` on PATH")
+        return tmp_path
+
+    ran: list[object] = []
+
+    def run(command: object, *_arguments: object, **_options: object) -> int:
+        ran.append(command)
+        return 0
+
+    monkeypatch.setattr(checks, "ensure", ensure)
+    monkeypatch.setattr(checks, "run", run)
+    assert checks.test(Session("dev", tier="unit")) == 0
+    assert asked == []
+    assert checks.test(Session("dev", tier="integration")) == 0
+    assert asked == ["dev", "kueue"]
+    assert len(ran) == 2
 
 
 @pytest.fixture
