@@ -17,7 +17,8 @@ from localcloud.slinky.values import Object
 from tests.unit.localcloud_slinky.support import resource
 
 CHARTS = Path(__file__).parents[3] / "localcloud" / "charts"
-NAMES = sorted(path.parent.name for path in CHARTS.glob("*/Chart.yaml"))
+# One that is linked there is no stand-in.
+NAMES = sorted(path.parent.name for path in CHARTS.glob("*/Chart.yaml") if not path.parent.is_symlink())
 
 
 def test_a_certificates_secret_holds_a_chain_for_its_names() -> None:
