@@ -19,13 +19,14 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from components.gpu_sharing import kueue, objects
 from tests import processes
 from tests.harness import Cloud, Project, changes, leftovers, until
 from tests.integration.slurm.conftest import KEY, Site
 from tests.integration.test_gpu_sharing import apply, check, placed, pods
-from tests.unit.components.gpu_sharing.support import document, faults
+from tests.unit.components.gpu_sharing.support import document, faults, plan_of
 from tools import places
 from tools.toolchain import ensure
 
@@ -266,6 +267,21 @@ def test_up_brings_kueue_that_works_as_its_chart_says(site: Site, folder: Path) 
     (available,) = [each for each in json.loads(served)["status"]["conditions"] if each["type"] == "Available"]
     assert available["status"] == "True", available
     assert changes(site.project.preview()) == {}
+
+
+@pytest.mark.usefixtures("site")
+def test_the_chart_knows_every_value_that_it_is_given() -> None:
+    """It has no schema, and drops what it does not know without a word."""
+    known: Json = yaml.safe_load((places.CHARTS / "kueue" / "values.yaml").read_text())
+    assert str(yaml.safe_load((places.CHARTS / "kueue" / "Chart.yaml").read_text())["version"]) == kueue.VERSION
+
+    def unknown(given: Json, known: Json) -> list[str]:
+        found = [key for key in given if key not in known]
+        inner = [(given[key], known[key]) for key in given if isinstance(known.get(key), dict) and known[key]]
+        return [*found, *(each for pair in inner for each in unknown(*pair))]
+
+    plan = plan_of(document({"floor": 2}, {"gpusPerReplica": 8, "floor": 2, "ceiling": 4}))
+    assert unknown(kueue.values(plan), known) == []
 
 
 def test_training_borrows_what_nobody_is_guaranteed(site: Site) -> None:
@@ -522,6 +538,19 @@ def test_managers_go_on_when_the_cloud_is_killed(site: Site, folder: Path) -> No
     own = deployment("later", GPUS, namespace="inference", queue="inference-train-chat")
     until(lambda: apply(site, own) == "", 60, "its webhooks answer again")
     site.kubectl("-n", "inference", "delete", "deployment", "later")
+
+
+def test_kueue_goes_in_time_where_no_pool_needs_it_any_more(site: Site) -> None:
+    """Its queues go once nothing is in them, then the manager, which takes its finalizers off until then."""
+    pool = {"engine": "static", "inference": {"chat": None}}
+    site.project.change_settings({"gpuSharing": {"pools": {"train": pool}}})
+    site.project.up()
+    assert len(workers(site)) == 1
+    left = site.kubectl("get", "crd,apiservice,mutatingwebhookconfiguration,namespace", "-o", "name").out
+    assert [each for each in left.splitlines() if "kueue" in each] == []
+    held = json.loads(site.kubectl("get", "pods", "-A", "-o", "json").out)["items"]
+    assert [each for each in held if "kueue.x-k8s.io/managed" in each["metadata"].get("finalizers", [])] == []
+    assert changes(site.project.preview()) == {}
 
 
 def test_down_leaves_nothing(site: Site) -> None:
