@@ -33,6 +33,7 @@ from tests.unit.components.gpu_sharing.support import (
     plan_of,
     pools_of,
 )
+from tools import releases
 
 GOLDEN = Path(__file__).parent / "golden"
 POOL = "gpuSharing.pools.train"
@@ -358,6 +359,11 @@ def test_kueue_looks_at_namespaces_with_a_share_only() -> None:
     (term,) = configuration["managedJobsNamespaceSelector"]["matchExpressions"]
     assert term["values"] == ["slurm", "inference", "batch", "team"]
     assert "fairSharing" not in configuration
+
+
+def test_the_version_is_the_one_that_is_tested() -> None:
+    (built,) = releases.needed_for("kueue", releases.load())
+    assert built.version == kueue.VERSION
 
 
 def test_kueue_counts_nothing_but_gpus() -> None:
