@@ -193,10 +193,11 @@ def plan(sharing: GpuSharingSettings, pools: Mapping[str, Pool], slurm: SlurmSet
 
 
 def _for_all(pool: Pool) -> bool:
-    """Whether a pool of CPU nodes always has some, without a taint that keeps pods off."""
+    """Whether a pool of CPU nodes stays and always has some, without a taint that keeps pods off."""
     return (
         not pool.gpus
         and pool.fewest > 0
+        and not pool.settings.retire
         and all(each.effect == "PreferNoSchedule" for each in pool.settings.node_taints)
     )
 

@@ -1,10 +1,12 @@
 """The sharing in the cluster: what keeps both sides to their parts, then the models that are served.
 
-Owns every object of `components.gpu_sharing.objects` and `inference`. Leaves alone the NodeSets, which are Slurm's: it
-only says what they are (`workers`), and is declared between Slurm's namespace and the first of them.
+Owns every object of `components.gpu_sharing.objects` and `inference`, and where engine `kueue` shares a pool, Kueue
+with its queues. Leaves alone the NodeSets, which are Slurm's: it only says what they are (`workers`), and is declared
+between Slurm's namespace and the first of them.
 
 What breaks if violated: order. A quota doesn't count back what it let in, so namespaces, classes, the admission policy
-and the quotas stand, one kind after the other, before the first pod with a GPU is asked for.
+and the quotas stand, one kind after the other, before the first pod with a GPU is asked for. Kueue's queues come after
+its webhooks answer and go before them: only the manager takes its finalizers off.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -35,7 +35,7 @@ from localcloud.kubernetes.egress import Server, endpoints_at, forward, forward_
 from localcloud.slinky.values import at, items, words
 from localcloud.slurm import etc, names, reach, streams
 from localcloud.slurm.api_door import ApiDoor
-from localcloud.slurm.lab import Lab, LabError
+from localcloud.slurm.lab import Lab, LabError, no_tool
 from localcloud.slurm.plan import API_PORT, DAEMONS, NAME_LABEL, Surroundings, specification
 from localcloud.slurm.status import pod_status, waiting_status
 from localcloud.slurm.tokens import Tokens
@@ -370,7 +370,7 @@ class Kubelets:
     """The kubelets of all clusters of one local cloud."""
 
     def __init__(
-        self, image: Callable[[], Path], vm_types: Mapping[str, VmType], tool: Callable[[str], Path] = Path
+        self, image: Callable[[], Path], vm_types: Mapping[str, VmType], tool: Callable[[str], Path] = no_tool
     ) -> None:
         """`image` gives the folder with Slurm, `tool` another program by its name; both may raise LabError."""
         self._image = image

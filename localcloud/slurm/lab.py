@@ -37,6 +37,11 @@ class LabError(Exception):
     """Pods can't be run as processes here; `str()` says why and what to do."""
 
 
+def no_tool(name: str) -> Path:
+    """Find no program. Raises LabError."""
+    raise LabError(f"nobody gives pods the program {name} here")
+
+
 @dataclass(frozen=True)
 class Lab:
     """The namespaces of one cluster.
@@ -50,7 +55,7 @@ class Lab:
     find_image: Callable[[], Path]
     pods: ipaddress.IPv4Network
     served: tuple[str, ...] = ()
-    tool: Callable[[str], Path] = Path
+    tool: Callable[[str], Path] = no_tool
 
     @property
     def image(self) -> Path:

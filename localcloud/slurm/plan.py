@@ -43,6 +43,10 @@ _VARIABLE = re.compile(r"\$(\$)?\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 _NULL = "/dev/null"
 
 
+def _no_tool(name: str) -> Path:
+    raise MissingError(f"nobody gives pods the program {name} here")
+
+
 @dataclass(frozen=True)
 class Surroundings:
     """What a pod finds around itself.
@@ -66,7 +70,7 @@ class Surroundings:
     shared: Mapping[str, Path] = field(default_factory=dict[str, Path])
     rest: Path | None = None
     single_user: bool = False
-    tool: Callable[[str], Path] = Path
+    tool: Callable[[str], Path] = _no_tool
 
 
 def specification(pod: Object, around: Surroundings) -> dict[str, Any]:
@@ -74,6 +78,7 @@ def specification(pod: Object, around: Surroundings) -> dict[str, Any]:
 
     Raises:
         MissingError: a variable's or a mount's object isn't there.
+        LabError: a tool isn't.
     """
     spec = pod["spec"]
     return {

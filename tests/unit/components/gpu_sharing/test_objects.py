@@ -382,6 +382,10 @@ def test_both_managers_elect_one_and_keep_off_gpu_nodes() -> None:
     manager = kueue.values(plan)["controllerManager"]
     assert manager["nodeSelector"] == {"crusoe.ai/nodepool.name": "test-cpu"}
     assert (manager["replicas"], manager["podDisruptionBudget"]["minAvailable"]) == (2, 1)
+    leaving = changed(given, "nodePools.more", {"type": "c1a.8x", "count": 2})
+    leaving["nodePools"]["cpu"]["retire"] = True
+    moved = kueue.values(plan_of(leaving))["controllerManager"]
+    assert moved["nodeSelector"] == {"crusoe.ai/nodepool.name": "test-more"}
     tainted = changed(given, "nodePools.cpu.nodeTaints", [{"key": "a.b/c", "value": "d", "effect": "NoSchedule"}])
     assert kueue.values(plan_of(tainted))["controllerManager"]["nodeSelector"] == {}
 
