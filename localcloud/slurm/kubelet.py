@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -141,10 +142,10 @@ class Kubelet:
 
     def behind(self, host: str, port: int) -> Server | None:
         """A ready pod of a Service's cluster IP and port; None where nobody is ready, or the pod is not run here."""
-        running = {known.address for known in self._known.values()}
+        running = {known.address: known.process for known in [*self._known.values()]}
         for address, number in endpoints_at(self._api, host, port):
-            if address in running:
-                return forward(lambda address=address, number=number: self._lab.connect(address, number))
+            if process := running.get(address):
+                return forward(partial(self._lab.connect_to, process, address, number))
         return None
 
     # One pod --------------------------------------------------------------------------------------------------------

@@ -176,6 +176,12 @@ class Lab:
             self.inside(first.pid, network_only=True), _script("dial.py"), address, port, _CONNECT_SECONDS
         )
 
+    def connect_to(self, pod: psutil.Process, address: str, port: int) -> socket.socket:
+        """A TCP connection to the address of a pod, given its first process. Raises OSError."""
+        if self.single_user:
+            return self.connect(address, port)
+        return reach.entered(pod.pid, address, port, _CONNECT_SECONDS)
+
     def end(self) -> None:
         """Kill everything."""
         for process, line in _lines():
