@@ -39,10 +39,10 @@ def test_a_connection_is_made_in_the_network_of_the_process() -> None:
         port = int(inside.stdout.readline())
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", port), timeout=5)
+        with pytest.raises(OSError, match="refused"):
+            entered(inside.pid, "127.0.0.1", 1, 5)
         with entered(inside.pid, "127.0.0.1", port, 5) as connection:
             assert connection.recv(10) == b"inside"
-        with pytest.raises(OSError, match="refused"):
-            entered(inside.pid, "127.0.0.1", port, 5)
     finally:
         inside.kill()
         inside.wait()
