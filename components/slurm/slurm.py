@@ -32,8 +32,8 @@ class Sharing(Protocol):
         """Make the NodeSets of a pool; see components.slurm.plan."""
         ...
 
-    def guards(self, namespace: pulumi.Resource) -> Sequence[pulumi.Resource]:
-        """Declare what has to stand before the first worker."""
+    def guards(self, namespace: pulumi.Resource, nodes: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Declare what has to stand before the first worker, in a namespace and on nodes that do."""
         ...
 
 
