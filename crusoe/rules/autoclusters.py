@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from crusoe import catalog
 from crusoe.rules import versions
 from crusoe.rules.finding import Finding
-from crusoe.rules.values import items, table, text
+from crusoe.rules.values import items, table, text, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,8 +130,8 @@ def repairable(path: str, actions_value: object, pools_path: str, pools: object)
     if not kinds or any(kind is None or kind.autoclusters for kind in kinds):
         return []
     slices = next((kind for kind in kinds if kind is not None and kind.is_slice), None)
-    whole = catalog.vm_type(catalog.whole_host_of(slices.name)) if slices else None
-    example = whole.name if whole and whole.autoclusters else "h100-80gb-sxm-ib.8x"
+    host = catalog.vm_type(catalog.whole_host_of(slices.name)) if slices else None
+    example = host.name if host and host.autoclusters else "h100-80gb-sxm-ib.8x"
     problem = f"repairs are on, but no pool of {pools_path} has a VM type that AutoClusters repairs"
     return [Finding(path, problem, f"Add a pool such as {example!r}, or leave the actions out")]
 
@@ -146,6 +146,20 @@ def unrepaired(path: str, pools: object) -> list[Finding]:
         for key, pool in table(pools).items()
         if (finding := _never_repaired(f"{path}.{key}.type", table(pool).get("type"))) is not None
     ]
+
+
+def shared_host(path: str, vm_type_name: object) -> list[Finding]:
+    """Refuse a slice of a host, and name the whole host's type."""
+    kind = catalog.vm_type(vm_type_name)
+    finding = _never_repaired(path, vm_type_name) if kind is not None and kind.is_slice else None
+    return [finding] if finding else []
+
+
+def unsupported(path: str, vm_type_name: object) -> list[Finding]:
+    """Name a whole host that AutoClusters does not support: advice, as it can be replaced by hand."""
+    kind = catalog.vm_type(vm_type_name)
+    finding = _never_repaired(path, vm_type_name) if kind is not None and kind.whole_host else None
+    return [finding] if finding else []
 
 
 def unwise(path: str, actions_value: object) -> list[Finding]:
@@ -165,6 +179,31 @@ def unwise(path: str, actions_value: object) -> list[Finding]:
     ]
 
 
+def way_back(path: str, actions_value: object) -> list[Finding]:
+    """Refuse an action that takes a node away without bringing another: the cluster would shrink with each fault."""
+    return [
+        Finding(
+            f"{path}.{issue}",
+            f"{action[:40]} takes the node out of work, and nothing brings it or another one back",
+            f'Write "{REPLACE_NODE}", which does both, or "{OFF}"',
+        )
+        for issue, action in table(actions_value).items()
+        if isinstance(action, str) and any(word in action.upper() for word in ("DRAIN", "CORDON", "DELETE", "STOP"))
+    ]
+
+
+def spare(path: str, *, wanted: bool, fallback: object, hosts: object, used: object) -> list[Finding]:
+    """Check that a repair finds a host: one that no work is planned for, or the project's reservations.
+
+    `hosts` is the number of hosts that can be repaired, `used` the number that work of the program takes.
+    """
+    have, need = whole(hosts), whole(used)
+    if not wanted or fallback is True or have is None or need is None or need < have:
+        return []
+    problem = f"repairs are on, but all {have} hosts are planned for work and reservations may not be used"
+    return [Finding(path, problem, f"Plan with {max(0, have - 1)} hosts, or set fallbackToProjectReservations: true")]
+
+
 def consent(path: str, vm_type_name: object, consent_mode: object) -> list[Finding]:
     """Refuse a consent to repairs on a pool (CMK v2) whose VM type is never repaired."""
     if text(consent_mode) not in {"auto", "propose"}:
@@ -182,13 +221,13 @@ def _never_repaired(path: str, name: object) -> Finding | None:
     kind = catalog.vm_type(name)
     if kind is None or not kind.gpus or kind.autoclusters:
         return None
-    whole = catalog.vm_type(catalog.whole_host_of(kind.name))
+    host = catalog.vm_type(catalog.whole_host_of(kind.name))
     if kind.is_slice:
         problem = f"{kind.name} is a slice of a host that others may share, and AutoClusters never replaces those"
     else:
         problem = f"AutoClusters does not support {kind.name}"
-    if whole is not None and whole.autoclusters:
-        return Finding(path, problem, f"Use the whole host, {whole.name!r}")
+    if host is not None and (host.autoclusters or kind.is_slice):
+        return Finding(path, problem, f"Use the whole host, {host.name!r}")
     able = [each.name for each in catalog.vm_types().values() if each.autoclusters]
     return Finding(path, problem, f"Use one of {', '.join(able)}, or plan to replace its nodes by hand")
 
