@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from crusoe.rules import autoclusters, node_pools
 from crusoe.rules.finding import Finding
-from policies import kinds
+from policies import examples, kinds
 from policies.policy import Parameters, Resource, ResourcePolicy, example
 
 
@@ -32,12 +32,12 @@ POLICIES = [
         check=_slices,
         good=example(
             "Whole hosts: all 8 GPUs, and all 4 of a GB200.",
-            {"type": kinds.NODE_POOL, "name": "train", "properties": {"type": "a100-80gb.8x", "count": 1}},
-            {"type": kinds.NODE_POOL, "name": "rack", "properties": {"type": "gb200-186gb-nvl.4x", "count": 1}},
+            examples.pool("train", type="a100-80gb.8x", count=1),
+            examples.pool("rack", type="gb200-186gb-nvl.4x", count=1),
         ),
         bad=example(
             "A quarter of a host, beside VMs of others.",
-            {"type": kinds.NODE_POOL, "name": "train", "properties": {"type": "a100-80gb.2x", "count": 4}},
+            examples.pool("train", type="a100-80gb.2x", count=4),
         ),
     ),
     ResourcePolicy(
@@ -50,11 +50,11 @@ POLICIES = [
         check=_unsupported,
         good=example(
             "A supported type.",
-            {"type": kinds.NODE_POOL, "name": "train", "properties": {"type": "l40s-48gb.10x", "count": 2}},
+            examples.pool("train", type="l40s-48gb.10x", count=2),
         ),
         bad=example(
             "A whole host of a type that is not supported.",
-            {"type": kinds.NODE_POOL, "name": "train", "properties": {"type": "a40.8x", "count": 2}},
+            examples.pool("train", type="a40.8x", count=2),
         ),
     ),
     ResourcePolicy(
@@ -67,11 +67,11 @@ POLICIES = [
         check=_unknown,
         good=example(
             "A type by its exact name.",
-            {"type": kinds.NODE_POOL, "name": "system", "properties": {"type": "c1a.8x", "count": 2}},
+            examples.pool("system", type="c1a.8x", count=2),
         ),
         bad=example(
             "A hyphen where the name has a dot.",
-            {"type": kinds.NODE_POOL, "name": "train", "properties": {"type": "b200-180gb-sxm-ib-8x", "count": 1}},
+            examples.pool("train", type="b200-180gb-sxm-ib-8x", count=1),
         ),
     ),
 ]

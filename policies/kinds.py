@@ -1,7 +1,7 @@
-"""Which resources a policy judges: sets of type tokens, and where pods and their containers are in Kubernetes' kinds.
+"""Which resources a policy judges: sets of type tokens, and where pods and containers are in Kubernetes' kinds.
 
-A token of pulumi-kubernetes is `kubernetes:<group>/<version>:<Kind>`; a patch of an object and a list of them have kinds
-of their own. The group's version is no matter here: the fields that are judged are the same in all.
+A token of pulumi-kubernetes is `kubernetes:<group>/<version>:<Kind>`; a patch of an object and a list of them have
+kinds of their own. The group's version is no matter here: the fields that are judged are the same in all.
 """
 
 from __future__ import annotations

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from policies import gpu_pools
+from policies import (
+    autoclusters,
+    cost,
+    exemptions,
+    exposure,
+    fabric,
+    gpu_pools,
+    gpu_sharing,
+    plain_secrets,
+    slurm,
+    state,
+)
 from policies.policy import Policy, ResourcePolicy, StackPolicy
 
 NAME = "crusoe-gpu-platform"
@@ -12,9 +23,19 @@ TITLE = "GPU platforms on Crusoe Cloud"
 VERSION = "0.1.0"
 DESCRIPTION = "Refuses unsafe GPU platforms on Crusoe Cloud before they exist, and says how to put them right."
 
-TOPICS: Mapping[str, list[Policy]] = {"GPU pools": [*gpu_pools.POLICIES]}
+TOPICS: Mapping[str, Sequence[Policy]] = {
+    "GPU pools": gpu_pools.POLICIES,
+    "AutoClusters": autoclusters.POLICIES,
+    "Exposure": exposure.POLICIES,
+    "Slurm": slurm.POLICIES,
+    "GPU sharing": gpu_sharing.POLICIES,
+    "State": state.POLICIES,
+    "Cost": cost.POLICIES,
+    "Secrets": plain_secrets.POLICIES,
+    "Fabric": fabric.POLICIES,
+    "Exemptions": exemptions.POLICIES,
+}
 
-EXEMPTION_POLICIES: list[Policy] = []
 POLICIES = [policy for policies in TOPICS.values() for policy in policies]
 BY_NAME: Mapping[str, Policy] = {policy.name: policy for policy in POLICIES}
 RESOURCE_POLICIES = [policy for policy in POLICIES if isinstance(policy, ResourcePolicy)]

@@ -39,7 +39,7 @@ class Resource:
         type: its token, such as `crusoe:index:KubernetesNodePool`.
         name: the program's name for it.
         urn: its URN.
-        inputs: its properties; in a stack policy its outputs, which hold the inputs too.
+        inputs: its properties as the program gives them.
         protect: whether it is protected.
         delete_before_replace: None when the program leaves it to the provider.
         dependencies: URNs of the resources that each property comes from; in stack policies only.
@@ -125,10 +125,10 @@ class Example:
 
     says: str
     resources: tuple[Mapping[str, object], ...]
-    stack: str = "prod"
+    stack: str = "dev"
 
 
-def example(says: str, *resources: Mapping[str, object], stack: str = "prod") -> Example:
+def example(says: str, *resources: Mapping[str, object], stack: str = "dev") -> Example:
     """Return an example."""
     return Example(says, resources, stack)
 

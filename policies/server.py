@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc, plugin_pb2
 
-from policies import pack, values
+from policies import exemptions, pack, values
 from policies.policy import DOCS, NotKnownError, Policy, Resource, ResourcePolicy, Stack, StackPolicy
 from policies.settings import Settings, SettingsError, load, schema_of
 
@@ -39,6 +39,8 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         self._initial = settings
         self._settings = settings
         self._by_type: dict[str, list[ResourcePolicy]] = {}
+        # What the program has declared, which a stack's outputs repeat only as far as they are known.
+        self._declared: dict[str, Mapping[str, object]] = {}
         self._done = threading.Event()
 
     def wait(self) -> None:
@@ -67,8 +69,9 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         )
         for name, entry in self._initial.entries.items():
             config = info.initialConfig[name]
-            config.enforcementLevel = _LEVELS[entry.get("enforcementLevel") or pack.BY_NAME[name].level]  # type: ignore[index] - checked when it was loaded
-            config.properties.update({key: value for key, value in entry.items() if key != "enforcementLevel"})
+            config.enforcementLevel = _LEVELS[self._initial.level(pack.BY_NAME[name])]
+            given = {key: cast("Any", value) for key, value in entry.items() if key != "enforcementLevel"}
+            config.properties.update(given)
         return info
 
     def Configure(
@@ -102,9 +105,8 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         if policies is None:
             policies = [each for each in pack.RESOURCE_POLICIES if each.applies(request.type)]
             self._by_type[request.type] = policies
-        if not policies:
-            return analyzer_pb2.AnalyzeResponse()
-        resource = _resource(request)
+        resource = _resource(request, values.plain(request.properties))
+        self._declared[resource.urn] = resource.inputs
         return analyzer_pb2.AnalyzeResponse(
             diagnostics=[one for policy in policies for one in self._judged(policy, [resource])]
         )
@@ -113,11 +115,12 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         self, request: analyzer_pb2.AnalyzeStackRequest, context: grpc.ServicerContext
     ) -> analyzer_pb2.AnalyzeResponse:
         """Judge all resources against each other."""
-        resources = [_resource(each) for each in request.resources]
-        judged = [one for policy in pack.STACK_POLICIES for one in self._judged(policy, resources)]
-        exempted = [
-            one for policy in pack.EXEMPTION_POLICIES for one in self._judged(policy, resources)
+        resources = [
+            _resource(each, self._declared[each.urn] if each.urn in self._declared else values.plain(each.properties))
+            for each in request.resources
         ]
+        judged = [one for policy in pack.STACK_POLICIES for one in self._judged(policy, resources)]
+        exempted = [one for policy in exemptions.POLICIES for one in self._judged(policy, resources)]
         return analyzer_pb2.AnalyzeResponse(diagnostics=[*judged, *exempted])
 
     def Remediate(
@@ -131,9 +134,7 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         self._done.set()
         return empty_pb2.Empty()
 
-    def _judged(
-        self, policy: Policy, resources: Sequence[Resource]
-    ) -> Iterator[analyzer_pb2.AnalyzeDiagnostic]:
+    def _judged(self, policy: Policy, resources: Sequence[Resource]) -> Iterator[analyzer_pb2.AnalyzeDiagnostic]:
         settings = self._settings
         level = settings.level(policy)
         if level == "disabled":
@@ -166,16 +167,18 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
             for resource in seen:
                 yield from ((resource, finding) for finding in policy.check(resource, parameters))
         else:
-            yield from pack.exemption_findings(policy, self._settings, seen)
+            yield from exemptions.findings(policy, self._settings, seen)
 
 
-def _resource(sent: Any) -> Resource:  # noqa: ANN401 - two messages with the same fields
+def _resource(
+    sent: analyzer_pb2.AnalyzeRequest | analyzer_pb2.AnalyzerResource, inputs: Mapping[str, object]
+) -> Resource:
     options = sent.options
     return Resource(
         type=sent.type,
         name=sent.name,
         urn=sent.urn,
-        inputs=values.plain(sent.properties),
+        inputs=inputs,
         protect=options.protect,
         delete_before_replace=options.deleteBeforeReplace if options.deleteBeforeReplaceDefined else None,
         dependencies={key: list(each.urns) for key, each in sent.propertyDependencies.items()}
@@ -210,7 +213,7 @@ def _described(policy: Policy) -> analyzer_pb2.PolicyInfo:
         remediation_steps=policy.fix,
         url=policy.url,
     )
-    info.configSchema.properties.update(schema_of(policy))
+    info.configSchema.properties.update(cast("Any", schema_of(policy)))
     return info
 
 

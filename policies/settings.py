@@ -76,7 +76,9 @@ class Settings:
         faults = list(_faults(value))
         if faults:
             raise SettingsError("The policy pack's configuration is malformed.\n" + "\n".join(faults))
-        entries = {name: table({"enforcementLevel": e} if isinstance(e, str) else e) for name, e in table(value).items()}
+        entries = {
+            name: table({"enforcementLevel": e} if isinstance(e, str) else e) for name, e in table(value).items()
+        }
         exemptions = {name: tuple(map(_exemption, items(entry.get("exemptions")))) for name, entry in entries.items()}
         return cls(entries, exemptions)
 
@@ -131,20 +133,28 @@ def schema() -> dict[str, object]:
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            policy.name: {
-                "description": policy.refuses,
-                "anyOf": [
-                    level,
-                    {
-                        "type": "object",
-                        "additionalProperties": False,
-                        "properties": {"enforcementLevel": level, **schema_of(policy)},
-                    },
-                ],
-            }
-            for policy in POLICIES
+            "$schema": {"type": "string"},
+            **{
+                policy.name: {
+                    "description": policy.refuses,
+                    "anyOf": [
+                        level,
+                        {
+                            "type": "object",
+                            "additionalProperties": False,
+                            "properties": {"enforcementLevel": level, **schema_of(policy)},
+                        },
+                    ],
+                }
+                for policy in POLICIES
+            },
         },
     }
+
+
+def schema_text() -> str:
+    """Return the schema as it is committed."""
+    return json.dumps(schema(), indent=2) + "\n"
 
 
 def _exemption(value: object) -> Exemption:
@@ -160,10 +170,14 @@ def _faults(value: object) -> Iterator[str]:
         yield "It is not a map of policy names. Write {}."
         return
     for name, entry in cast("Mapping[str, object]", value).items():
+        if name == "$schema":
+            continue
         policy = BY_NAME.get(name)
         if policy is None:
             near = difflib.get_close_matches(name, BY_NAME, n=1)
-            yield f"{name}: there is no such policy. " + (f"Write {near[0]}." if near else "docs/policies.md lists them.")
+            yield f"{name}: there is no such policy. " + (
+                f"Write {near[0]}." if near else "docs/policies.md lists them."
+            )
             continue
         given = {"enforcementLevel": entry} if isinstance(entry, str) else entry
         if not isinstance(given, Mapping):
@@ -184,9 +198,10 @@ def _faults(value: object) -> Iterator[str]:
 
 
 def _exemption_faults(path: str, value: object) -> Iterator[str]:
+    listed = items(value)
     if not isinstance(value, list):
         yield f"{path}: not a list."
-    for index, each in enumerate(items(value)):
+    for index, each in enumerate(listed):
         given, place = table(each), f"{path}[{index}]"
         for key in sorted(given.keys() - {"resource", "reason", "expires"}):
             yield f"{place}.{key}: there is no such setting. Known here: resource, reason, expires."
@@ -211,6 +226,7 @@ def _is_day(value: object) -> bool:
 
 def _fits(path: str, value: object, schema: Mapping[str, object]) -> Iterator[str]:
     """Check a parameter against the little of JSON schema that parameters use."""
+    listed, entries = items(value), table(value)
     match schema.get("type"):
         case "integer":
             number, least = whole(value), whole(schema.get("minimum"))
@@ -219,12 +235,12 @@ def _fits(path: str, value: object, schema: Mapping[str, object]) -> Iterator[st
         case "array":
             if not isinstance(value, list):
                 yield f"{path}: not a list."
-            for index, each in enumerate(items(value)):
+            for index, each in enumerate(listed):
                 yield from _fits(f"{path}[{index}]", each, table(schema.get("items")))
         case "object":
             if not isinstance(value, Mapping):
                 yield f"{path}: not a map."
-            for key, each in table(value).items():
+            for key, each in entries.items():
                 yield from _fits(f"{path}.{key}", each, table(schema.get("additionalProperties")))
         case _:
             if text(value) is None:

@@ -117,3 +117,8 @@ def spoken(path: tuple[str | int, ...]) -> str:
     for key in path:
         written += f"[{key}]" if isinstance(key, int) else f".{key}" if written else key
     return written
+
+
+def listed(value: object) -> list[object]:
+    """Return the items of a list, nothing for anything else."""
+    return [*items(value)]

@@ -111,12 +111,17 @@ class ManagedSlurm(pulumi.ComponentResource):
             patch=True,
         )
         self._people(slurm, physical.value)
-        self.node_sets = {key: self._node_set(key, each, [repairs, closed]) for key, each in managed.node_sets.items()}
+        after: list[pulumi.Resource] = [repairs, closed]
+        self.node_sets = {
+            key: self._node_set(key, each, after, protect=protect) for key, each in managed.node_sets.items()
+        }
         self.login_host = self.cluster.login_host
         self.expected = expected.managed(managed, physical.value)
         self.register_outputs({"loginHost": self.login_host, "nodeSets": list(self.node_sets)})
 
-    def _node_set(self, key: str, settings: ManagedNodeSetSettings, after: list[pulumi.Resource]) -> SlurmNodeSet:
+    def _node_set(
+        self, key: str, settings: ManagedNodeSetSettings, after: list[pulumi.Resource], *, protect: bool
+    ) -> SlurmNodeSet:
         kind = catalog.vm_type(settings.type)
         partition = self._network.ib_partition if kind and kind.fabric == "infiniband" else None
         return SlurmNodeSet(
@@ -130,7 +135,7 @@ class ManagedSlurm(pulumi.ComponentResource):
             vm_ssh_public_key=settings.ssh_public_key,
             allow_scale_down=settings.allow_scale_down,
             adopt_existing=settings.name is None,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=after),
+            opts=pulumi.ResourceOptions(parent=self, protect=protect, depends_on=after),
         )
 
     def _people(self, slurm: SlurmSettings, cluster: str) -> None:

@@ -18,14 +18,30 @@ _FORMS = {
     "a token of GitLab": re.compile(r"\bglpat-[A-Za-z0-9_-]{20,}\b"),
     "a token of Hugging Face": re.compile(r"\bhf_[A-Za-z0-9]{30,}\b"),
     "a token of Slack": re.compile(r"\bxox[abprs]-[A-Za-z0-9-]{10,}\b"),
-    "an address of a Slack webhook": re.compile(r"https://hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]+"),
+    "an address of a Slack webhook": re.compile(
+        r"https://hooks\.slack\.com/services/T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]+"
+    ),
     "an access token of Pulumi": re.compile(r"\bpul-[0-9a-f]{40}\b"),
     "a key of NVIDIA NGC": re.compile(r"\bnvapi-[A-Za-z0-9_-]{40,}\b"),
     "a key of OpenAI": re.compile(r"\bsk-[A-Za-z0-9_-]{32,}\b"),
     "a JSON web token": re.compile(r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
     "a password in an address": re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s/:@$]{1,64}:[^\s/@${}]{3,}@[A-Za-z0-9]"),
 }
-_HINTS = ("-----BEGIN", "AKIA", "ASIA", "gh", "glpat-", "hf_", "xox", "hooks.slack", "pul-", "nvapi-", "sk-", "eyJ", "://")
+_HINTS = (
+    "-----BEGIN",
+    "AKIA",
+    "ASIA",
+    "gh",
+    "glpat-",
+    "hf_",
+    "xox",
+    "hooks.slack",
+    "pul-",
+    "nvapi-",
+    "sk-",
+    "eyJ",
+    "://",
+)
 _NAMES = re.compile(
     r"(?i)(^|[^a-z])(password|passwd|passphrase|secret|secret[_-]?key|api[_-]?key|access[_-]?key|auth[_-]?token|token)$"
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from crusoe import catalog
 from crusoe.rules import network
 from crusoe.rules.finding import Finding
-from crusoe.rules.values import items, table
+from crusoe.rules.values import table, text
 
 _OFFICE = "['203.0.113.0/24']"
 
@@ -19,7 +19,8 @@ def public_ip(path: str, vm_type_name: object, value: object) -> list[Finding]:
     kind = catalog.vm_type(vm_type_name)
     if kind is None or not kind.gpus or value == "none" or not (value is None or isinstance(value, str)):
         return []
-    problem = "left out, which gives each node a public IP" if value is None else f"{value[:40]!r} gives each a public IP"
+    said = "left out, which" if value is None else repr(value[:40])
+    problem = f"{said} gives each node a public IP"
     return [Finding(path, problem, "Write 'none', and give the subnet a NAT gateway")]
 
 
@@ -33,7 +34,7 @@ def load_balancer(path: str, service_spec: object) -> list[Finding]:
 
 def source_ranges(path: str, value: object) -> list[Finding]:
     """Refuse a list of address ranges that is missing, empty or holds everybody."""
-    if value is None or (isinstance(value, list | tuple) and not items(value)):
+    if value is None or value == []:
         return [Finding(path, "nothing says who may reach it, so everybody may", f"Write {_OFFICE}")]
     return network.ingress(path, value)
 
@@ -44,9 +45,9 @@ def anonymous_api(path: str, extra_args: object) -> list[Finding]:
     found = [
         Finding(f"{path}.{key}", "lets everybody ask the API without signing in", 'Leave it out, or write "false"')
         for key in ("anonymous-auth", "insecure-port")
-        if str(given.get(key, "")).lower() not in {"", "false", "0"}
+        if given.get(key) is True or (text(given.get(key)) or "false").lower() not in {"false", "0"}
     ]
-    if "AlwaysAllow" in str(given.get("authorization-mode", "")).split(","):
+    if "AlwaysAllow" in (text(given.get("authorization-mode")) or "").split(","):
         found.append(Finding(f"{path}.authorization-mode", "allows everything to everybody", 'Write "Node,RBAC"'))
     return found
 

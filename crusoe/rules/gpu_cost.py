@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from crusoe import catalog
 from crusoe.rules import pool_size
 from crusoe.rules.finding import Finding
-from crusoe.rules.values import table, text, whole
+from crusoe.rules.values import table, whole
 
 
 def gpus(pool: object) -> tuple[str, int] | None:
@@ -25,18 +25,10 @@ def limits(path: str, pools: Iterable[object], most: object, by_type: object) ->
             counted[found[0]] = counted.get(found[0], 0) + found[1]
     total, limit = sum(counted.values()), whole(most)
     if limit is not None and total > limit:
-        yield Finding(path, f"{total} GPUs in all, and {limit} are allowed", f"Take {total - limit} away, or raise maxGpus")
+        fix = f"Take {total - limit} away, or raise maxGpus"
+        yield Finding(path, f"{total} GPUs in all, and {limit} are allowed", fix)
     for name, allowed in table(by_type).items():
         number, has = whole(allowed), counted.get(name, 0)
         if number is not None and has > number:
             fix = f"Take {has - number} away, or raise maxGpusByType.{name}"
             yield Finding(path, f"{has} GPUs of {name}, and {number} are allowed", fix)
-
-
-def known_types(path: str, by_type: object) -> Iterator[Finding]:
-    """Refuse a limit for a type that nobody can have: it limits nothing."""
-    entries: Mapping[str, object] = table(by_type)
-    for name in entries:
-        if text(name) and catalog.vm_type(name) is None:
-            near = catalog.suggest(name)
-            yield Finding(f"{path}.{name}", "not a VM type, so it limits nothing", f"Write {near[0]}" if near else "Remove it")

@@ -43,7 +43,9 @@ def outside_share(path: str, namespace: object, shares: Mapping[str, int]) -> li
     if shares.get(given, 0) > 0:
         return []
     listed = ", ".join(sorted(name for name, gpus in shares.items() if gpus > 0)) or "one with a quota"
-    return [Finding(path, f"pods with GPUs in {given!r}, which has no share of them", f"Use a namespace with one: {listed}")]
+    return [
+        Finding(path, f"pods with GPUs in {given!r}, which has no share of them", f"Use a namespace with one: {listed}")
+    ]
 
 
 def priority(path: str, value: object, floor: object) -> list[Finding]:
@@ -51,4 +53,8 @@ def priority(path: str, value: object, floor: object) -> list[Finding]:
     given, most = whole(value), whole(floor)
     if given is None or most is None or given <= most:
         return []
-    return [Finding(path, f"{given} is above the guaranteed shares' {most}: its pods push them out", f"Write {most} or less")]
+    return [
+        Finding(
+            path, f"{given} is above the guaranteed shares' {most}: its pods push them out", f"Write {most} or less"
+        )
+    ]

@@ -67,7 +67,9 @@ def root_login(path: str, value: object) -> list[Finding]:
             continue
         option, choice = words[0].lower(), words[1].lower()
         if option == "permitrootlogin" and choice != "no":
-            found.append(Finding(path, f"PermitRootLogin {choice} lets people log in as root", "Write PermitRootLogin no"))
+            found.append(
+                Finding(path, f"PermitRootLogin {choice} lets people log in as root", "Write PermitRootLogin no")
+            )
         if option in {"passwordauthentication", "permitemptypasswords"} and choice != "no":
             found.append(Finding(path, f"{words[0]} {choice} lets passwords in", f"Write {words[0]} no"))
     return found
