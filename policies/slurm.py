@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from crusoe.rules import pinning, slurm_safety
 from crusoe.rules.finding import Finding
-from crusoe.rules.values import table
+from crusoe.rules.values import table, text
 from policies import examples, kinds, values
 from policies.examples import Declared, controller
 from policies.policy import Parameters, Resource, ResourcePolicy, Stack, StackPolicy, example
@@ -16,16 +16,38 @@ NODE_SETS = kinds.kubernetes("NodeSet", group=kinds.SLINKY)
 LOGIN_SETS = kinds.kubernetes("LoginSet", group=kinds.SLINKY)
 BUDGETS = kinds.kubernetes("PodDisruptionBudget")
 SERVING = kinds.kubernetes("Deployment", "StatefulSet")
-CONF = "spec.extraConf"
+CONF, VALUES = "spec.extraConf", "values.controller"
+SLURMS = kinds.either(CONTROLLERS, kinds.kubernetes("Release", "Chart"))
+
+
+def _conf(resource: Resource) -> tuple[str, str] | None:
+    """Return the path of a Slurm's own part of slurm.conf and that part; None where a resource has none.
+
+    It is in Slinky's Controller, or in the values of its chart `slurm`. Raises NotKnownError.
+    """
+    if CONTROLLERS(resource.type):
+        if resource.type.endswith("Patch") and not resource.has("spec", "extraConf"):
+            return None
+        return CONF, text(resource.known("spec", "extraConf")) or ""
+    chart = text(resource.known("chart")) or ""
+    if chart.rsplit("/", 1)[-1] != "slurm":
+        return None
+    lines = [f"{key}={each:g}" if isinstance(each, float) else f"{key}={each}" for key, each in _conf_map(resource)]
+    return VALUES, "\n".join([text(resource.known("values", "controller", "extraConf")) or "", *lines])
+
+
+def _conf_map(resource: Resource) -> Iterator[tuple[str, object]]:
+    yield from table(resource.known("values", "controller", "extraConfMap")).items()
 
 
 def _requeue(resource: Resource, _: Parameters) -> Iterator[Finding]:
-    yield from slurm_safety.requeue(CONF, resource.read("spec", "extraConf"))
+    if (found := _conf(resource)) is not None:
+        yield from slurm_safety.requeue(*found)
 
 
 def _kill_wait(resource: Resource, parameters: Parameters) -> Iterator[Finding]:
-    if not resource.type.endswith("Patch") or resource.has("spec", "extraConf"):
-        yield from slurm_safety.kill_wait(CONF, resource.known("spec", "extraConf"), parameters["leastSeconds"])
+    if (found := _conf(resource)) is not None:
+        yield from slurm_safety.kill_wait(*found, parameters["leastSeconds"])
 
 
 def _sudo(resource: Resource, _: Parameters) -> Iterator[Finding]:
@@ -116,7 +138,7 @@ POLICIES = [
         refuses="Slurm puts the jobs of a failed node back into the queue.",
         why="A job of days ends with the first node that fails.",
         fix="Write JobRequeue=1.",
-        applies=CONTROLLERS,
+        applies=SLURMS,
         check=_requeue,
         good=example("Jobs come back.", controller("JobRequeue=1\nKillWait=90")),
         bad=example("Jobs end.", controller("JobRequeue=0\nKillWait=90")),
@@ -134,7 +156,7 @@ POLICIES = [
                 "description": "The shortest KillWait that is enough for a last checkpoint.",
             }
         },
-        applies=CONTROLLERS,
+        applies=SLURMS,
         check=_kill_wait,
         good=example("A minute and a half.", controller("KillWait=90")),
         bad=example("Half a minute, Slurm's own.", controller("JobRequeue=1")),
