@@ -12,10 +12,10 @@ on_stack = $(bootstrap) $(stack_need) -m tools.front_door $@ --stack '$(STACK)' 
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview plan refresh outputs check down env test lint bench lock clean
+.PHONY: help up preview plan refresh outputs check down env test lint bench policy-pack lock clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  STACK=dev (default) is the local cloud on this machine; any other stack is a real environment."
 	@echo "  ARGS='...' is handed on: to pulumi, pytest or the benchmark. More in README.md."
@@ -44,13 +44,16 @@ down: ## Take a stack down after a preview; stops first if anything is protected
 env: ## Print what prepares a shell: eval "$(make -s env)"
 	$(on_stack)
 
-test: ## Run the tests (TIER=unit|provider|integration for one tier, ARGS='-k name')
+test: ## Run the tests (TIER=unit|policy|provider|integration for one tier, ARGS='-k name')
 	$(on_clone) --tier '$(TIER)' -- $(ARGS)
 
 lint: ## Check style, types and the project's own rules
 	$(on_clone)
 
 bench: ## Measure speed and memory, each number beside its bound
+	$(on_clone) -- $(ARGS)
+
+policy-pack: ## Make the policies a folder of their own, to publish or for other programs (ARGS=FOLDER)
 	$(on_clone) -- $(ARGS)
 
 lock: ## Pin every Python package anew after a change of pyproject.toml (ARGS=--upgrade)

@@ -226,7 +226,7 @@ def _never_repaired(path: str, name: object) -> Finding | None:
         problem = f"{kind.name} is a slice of a host that others may share, and AutoClusters never replaces those"
     else:
         problem = f"AutoClusters does not support {kind.name}"
-    if host is not None and (host.autoclusters or kind.is_slice):
+    if host is not None and host.autoclusters:
         return Finding(path, problem, f"Use the whole host, {host.name!r}")
     able = [each.name for each in catalog.vm_types().values() if each.autoclusters]
     return Finding(path, problem, f"Use one of {', '.join(able)}, or plan to replace its nodes by hand")

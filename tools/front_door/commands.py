@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tools.front_door import checks
+from tools.front_door import checks, policy_pack
 from tools.front_door.cleaning import clean
 from tools.front_door.environment import STATE, FrontDoorError, left_of_dev, shell_lines
 from tools.front_door.recovery import is_empty, locks, spoken
@@ -186,6 +186,11 @@ COMMANDS = {
         lambda _: "Checking style, types and the project's own rules",
         checks.lint,
         lambda _: "`.venv/bin/ruff check --fix` and `.venv/bin/ruff format` mend most of it.",
+    ),
+    "policy-pack": Command(
+        lambda _: "Making the policies a folder of their own",
+        policy_pack.make,
+        lambda _: "docs/policies.md says what to do with it.",
     ),
     "bench": Command(
         lambda _: "Measuring; every number is a ratio inside one run, or has its bound beside it", checks.bench

@@ -2,7 +2,7 @@
 
 For `dev` it is complete: a file backend, a Pulumi home and an empty passphrase inside the clone, and the local cloud's
 keys. For any other stack the clone's tools come first on PATH, nothing else of the user's is touched, and what a shell
-still holds of `dev` is taken out of it.
+still holds of `dev` is taken out of it. The clone's policies guard both.
 """
 
 import os
@@ -24,6 +24,9 @@ DEV = "dev"
 
 STATE = places.LOCAL / "state"
 PULUMI_HOME = places.LOCAL / "pulumi-home"
+
+POLICY_PACK = places.ROOT / "policies"
+"""What guards every preview and `up`; it has to be an absolute path."""
 
 _DEV_OPTIONS = {
     "PULUMI_SKIP_UPDATE_CHECK": "true",
@@ -52,6 +55,13 @@ def direct(environ: Mapping[str, str]) -> dict[str, str]:
     kept = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     names = ",".join(dict.fromkeys([*filter(None, kept.split(",")), "127.0.0.1", "localhost"]))
     return {"NO_PROXY": names, "no_proxy": names}
+
+
+def guard(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that has Pulumi run this clone's policies, before the packs that are in it already."""
+    name = "PULUMI_OPTION_POLICY_PACK"
+    packs = [str(POLICY_PACK), *filter(None, environ.get(name, "").split(","))]
+    return {name: ",".join(dict.fromkeys(packs))}
 
 
 def _local_cloud_keys() -> dict[str, str]:
@@ -124,7 +134,7 @@ def exports(stack: str) -> dict[str, str]:
     folder = ensure(need_of(stack))
     path = os.pathsep.join((str(folder), str(Path(sys.prefix) / "bin")))
     if stack != DEV:
-        return {"PATH": path}
+        return {"PATH": path, **guard(os.environ)}
     STATE.mkdir(parents=True, exist_ok=True)
     _install_plugin((folder / "pulumi-resource-kubernetes").resolve())
     return {
@@ -133,6 +143,7 @@ def exports(stack: str) -> dict[str, str]:
         "PULUMI_HOME": str(PULUMI_HOME),
         "PULUMI_CONFIG_PASSPHRASE": "",
         **_DEV_OPTIONS,
+        **guard(os.environ),
         **direct(os.environ),
         **_local_cloud_keys(),
     }

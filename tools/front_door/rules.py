@@ -18,7 +18,7 @@ _LICENCES = re.compile(
     r"apache|\bmit\b|bsd|\bisc\b|mpl|mozilla public|psf|python software|unlicense|public domain", re.I
 )
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
-_TARGET = re.compile(r"^([a-z]+):.*?(##.*)?$", re.M)
+_TARGET = re.compile(r"^([a-z-]+):.*?(##.*)?$", re.M)
 
 
 Rule = Callable[[Path], list[str]]

@@ -94,6 +94,8 @@ def clone(tmp_path: Path) -> Clone:
         path = folder / name
         path.write_text(path.read_text().replace("environment", ".venv"))
     shutil.copytree(ROOT / "tools", folder / "tools", ignore=shutil.ignore_patterns("go", "__pycache__"))
+    for name in ("policies", "crusoe"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("provider", "__pycache__"))
     (folder / ".venv").symlink_to(sys.prefix)
     (folder / "localcloud").mkdir()
     (folder / "localcloud" / "__init__.py").touch()
@@ -126,6 +128,8 @@ def test_up_from_nothing_then_by_hand_then_down(clone: Clone):
     by_hand = clone.shell(["sh", "-c", f'eval "$({prepare} 2>/dev/null)" && pulumi up -s dev --yes'])
     assert by_hand.returncode == 0, by_hand.stdout
     assert "2 unchanged" in by_hand.stdout
+    # The policies guard what is typed as well.
+    assert all("crusoe-gpu-platform@v" in each.stdout for each in (up, by_hand))
     assert "warning" not in by_hand.stdout
 
     outputs = clone.run("outputs", "--json")

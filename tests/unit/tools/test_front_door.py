@@ -176,7 +176,7 @@ def test_shell_lines_survive_a_shell():
     assert got.stdout == f"/a b/bin:/bin|{values['EMPTY']}|{values['ODD']}|"
 
 
-def test_outside_dev_only_path_changes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_outside_dev_only_path_and_policies_change(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     needs: list[str] = []
 
     def ensure(need: str) -> Path:
@@ -184,10 +184,14 @@ def test_outside_dev_only_path_changes(monkeypatch: pytest.MonkeyPatch, tmp_path
         return tmp_path
 
     monkeypatch.setattr(environment, "ensure", ensure)
+    monkeypatch.setenv("PULUMI_OPTION_POLICY_PACK", "/theirs")
     user = {"PATH": "/bin", "PULUMI_BACKEND_URL": "s3://state", "CRUSOE_ACCESS_KEY_ID": "mine"}
     got = environment.environment("prod", user)
-    assert got == {**user, "PATH": f"{tmp_path}:{sys.prefix}/bin:/bin"}
-    assert needs == ["cloud"]
+    packs = {"PULUMI_OPTION_POLICY_PACK": f"{ROOT / 'policies'},/theirs"}
+    assert got == {**user, "PATH": f"{tmp_path}:{sys.prefix}/bin:/bin", **packs}
+    monkeypatch.setenv("PULUMI_OPTION_POLICY_PACK", packs["PULUMI_OPTION_POLICY_PACK"])
+    assert environment.environment("prod", user)["PULUMI_OPTION_POLICY_PACK"] == packs["PULUMI_OPTION_POLICY_PACK"]
+    assert set(needs) == {"cloud"}
 
 
 def test_dev_lives_in_the_clone_whatever_the_user_has_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -505,7 +509,9 @@ def test_a_shell_loses_all_that_dev_has_set(local: Path, monkeypatch: pytest.Mon
     assert commands.env(staging) == 0
     script = f"{lines[0]}\n/usr/bin/env"
     left = subprocess.run(["/bin/sh", "-c", script], env=shell, capture_output=True, text=True, check=True).stdout
-    assert not [line for line in left.splitlines() if line.startswith(("PULUMI_", "CRUSOE_"))]
+    # The policies guard every stack.
+    guard = f"PULUMI_OPTION_POLICY_PACK={ROOT / 'policies'}"
+    assert [line for line in left.splitlines() if line.startswith(("PULUMI_", "CRUSOE_"))] == [guard]
     assert "PULUMI_BACKEND_URL" in staging.said[0]
 
 
