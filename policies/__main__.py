@@ -7,6 +7,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:] = [str(HERE.parent), *(entry for entry in sys.path if Path(entry).resolve() != HERE)]
 
-from policies.server import main  # noqa: E402 - after the path is right
+from policies.start import main  # noqa: E402 - after the path is right
 
 main()

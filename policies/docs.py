@@ -123,9 +123,10 @@ def _declared(resource: Mapping[str, object]) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in table(value).items()}
-    return [_plain(each) for each in items(value)] if isinstance(value, list | tuple) else value
+    entries, listed = table(value), items(value)
+    if entries or value == {}:
+        return {key: _plain(each) for key, each in entries.items()}
+    return [_plain(each) for each in listed] if listed or value == [] else value
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import grpc
@@ -140,11 +139,12 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         if level == "disabled":
             return
         # Each policy notes for itself what it could not know.
-        seen = [replace(each, unknown=[]) for each in resources]
+        for each in resources:
+            each.unknown.clear()
         found = 0
         unknown: str | None = None
         try:
-            for resource, finding in self._findings(policy, seen):
+            for resource, finding in self._findings(policy, resources):
                 found += 1
                 exemption = settings.exemption(policy, resource)
                 if exemption is None or not exemption.is_live(settings.today):
@@ -153,21 +153,21 @@ class Analyzer(analyzer_pb2_grpc.AnalyzerServicer):
         except NotKnownError as error:
             unknown = error.path
         if not found or unknown:
-            unknown = unknown or next((each for resource in seen for each in resource.unknown), None)
+            unknown = unknown or next((each for resource in resources for each in resource.unknown), None)
             if unknown:
                 text = f"can't be checked until up: {unknown} is not known in a preview."
-                urn = seen[0].urn if isinstance(policy, ResourcePolicy) else ""
+                urn = resources[0].urn if isinstance(policy, ResourcePolicy) else ""
                 yield _diagnostic(policy, text, analyzer_pb2.ADVISORY, urn)
 
-    def _findings(self, policy: Policy, seen: Sequence[Resource]) -> Iterator[tuple[Resource, Finding]]:
+    def _findings(self, policy: Policy, resources: Sequence[Resource]) -> Iterator[tuple[Resource, Finding]]:
         parameters = self._settings.parameters(policy)
         if isinstance(policy, StackPolicy):
-            yield from policy.check(Stack(seen), parameters)
+            yield from policy.check(Stack(resources), parameters)
         elif isinstance(policy, ResourcePolicy):
-            for resource in seen:
+            for resource in resources:
                 yield from ((resource, finding) for finding in policy.check(resource, parameters))
         else:
-            yield from exemptions.findings(policy, self._settings, seen)
+            yield from exemptions.findings(policy, self._settings, resources)
 
 
 def _resource(

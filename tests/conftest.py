@@ -31,6 +31,7 @@ LONGEST_FIRST = (
     "integration/test_reference_stacks.py",
     "integration/test_gpu_sharing_kueue.py",
     "integration",
+    "policy/test_cli.py",
     "provider",
 )
 """No worker waits in the end for a long file that the other one began late; what is not here comes last."""

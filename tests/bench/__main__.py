@@ -34,8 +34,12 @@ def main() -> int:
         pools = Project(folder / "pools", cloud, "pools")
         pools.use_settings("dev")
         pools.init()
+        prod = Project(folder / "prod", cloud, "prod")
+        prod.use_settings("prod", {"protect": True}, slurm=True)
+        prod.init()
         measurements = [
             measure.preview_ratio(dev, empty_project(folder / "empty", cloud)),
+            *measure.policy_pack(prod),
             measure.plugin_start(dev.environment()),
             measure.resident(cloud),
             measure.pool_cost(pools),

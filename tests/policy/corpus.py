@@ -43,7 +43,7 @@ def kube(token: str, name: str = "thing", **fields: Any) -> Json:
     return {"type": f"kubernetes:{token}", "name": name, "properties": fields}
 
 
-def repairs(fallback: bool = True, **actions: str) -> Json:
+def repairs(fallback: bool = True, /, **actions: str) -> Json:
     properties = {"remediationActions": actions, "fallbackToProjectReservations": fallback}
     return {"type": "crusoe:index:AutoClustersConfig", "name": "ac", "properties": properties}
 
@@ -136,7 +136,7 @@ CORPUS = [
         "every host at work, and no reservation",
         pool(count=2),
         slinky("NodeSet", replicas=2, template={"spec": {"terminationGracePeriodSeconds": 300}}),
-        repairs(fallback=False, XID_79="REPLACE_NODE"),
+        repairs(False, XID_79="REPLACE_NODE"),
         refused="autoclusters-spare",
     ),
     bad(
@@ -375,7 +375,7 @@ GOOD: list[tuple[str, tuple[Json, ...]]] = [
     ("GB200, four of four", (pool(type="gb200-186gb-nvl.4x"),)),
     ("one InfiniBand host alone", (pool(type="h100-80gb-sxm-ib.8x", count=1),)),
     ("CPU nodes with public IPs", (pool(type="c1a.8x", publicIpType="dynamic"),)),
-    ("actions that are all off, on an old cluster", (CLUSTER, repairs(fallback=False, XID_79="OFF", XID_13="OFF"))),
+    ("actions that are all off, on an old cluster", (CLUSTER, repairs(False, XID_79="OFF", XID_13="OFF"))),
     ("everybody may go out", (rule("10.0.0.0/16", direction="egress", destinations=["0.0.0.0/0"]),)),
     ("everybody is kept out", (rule("0.0.0.0/0", action="deny"),)),
     ("a rule whose source is a subnet's id", (rule("00000000-0000-4000-8000-000000000009"),)),

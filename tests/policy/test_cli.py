@@ -62,9 +62,8 @@ class Small(Project):
     def __post_init__(self) -> None:
         super().__post_init__()
         shutil.copy(Path(__file__).with_name("program.py"), self.folder / "__main__.py")
-        content = yaml.safe_load((self.folder / "Pulumi.yaml").read_text())
-        content = {"name": "small", "runtime": content["runtime"], "plugins": content["plugins"]}
-        content["runtime"]["options"]["virtualenv"] = str(VIRTUALENV)
+        shipped: Json = yaml.safe_load((self.folder / "Pulumi.yaml").read_text())
+        content = {"name": "small", "runtime": shipped["runtime"], "plugins": shipped["plugins"]}
         (self.folder / "Pulumi.yaml").write_text(yaml.safe_dump(content))
         config = {"crusoe:project": "local", "crusoe:endpoint": self.cloud.endpoint}
         self.stack_file.write_text(yaml.safe_dump({"config": config}))
@@ -147,10 +146,11 @@ def test_what_was_unknown_in_the_preview_is_refused_before_its_request(small: Sm
 
 
 def test_a_stack_policy_stops_an_up_at_its_preview(small: Small) -> None:
-    small.declare(*(pool(f"p{number}", count=60) for number in range(2)))
-    up = small.pulumi("up", "--yes", "-s", small.stack, check=False)
+    small.declare(pool("a"), pool("b"))
+    limit = small.configure({"gpu-limit-stack": {"maxGpus": 15}})
+    up = small.pulumi("up", "--yes", "-s", small.stack, *limit, check=False)
     assert up.code != 0
-    assert refused_by(up) == {"gpu-limit-stack"}
+    assert refused_by(up) == {"gpu-limit-stack"}, up.text
     assert asked_for(small.cloud) == []
 
 

@@ -56,7 +56,7 @@ def test_a_file_that_is_no_json_is_an_error(tmp_path: Path) -> None:
 
 def test_every_fault_is_told_at_once() -> None:
     with pytest.raises(SettingsError) as caught:
-        Settings.of({RULE: {"exemptions": [{}]}, "nonsense": "advisory"})
+        Settings.of({RULE: {"exemptions": [None]}, "nonsense": "advisory"})
     assert len(str(caught.value).splitlines()) == 5
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from crusoe.rules.values import table
 from policies import examples
 from policies.pack import BY_NAME, POLICIES
 from tests.policy.analyzer import UNKNOWN, Json, Pack, urn
@@ -182,8 +183,7 @@ def test_a_partition_that_is_made_in_the_same_up_is_one(pack: Pack) -> None:
 def test_nothing_that_a_program_may_hold_stops_the_pack(pack: Pack, value: Any) -> None:
     for policy in POLICIES:
         for each in (*policy.good.resources, *policy.bad.resources):
-            properties = each["properties"]
-            assert isinstance(properties, dict)
+            properties = table(each["properties"])
             for key in properties:
                 pack.judge({**each, "properties": {**properties, key: value}})
         pack.judge({"type": "kubernetes:core/v1:PodList", "properties": {"items": value}})

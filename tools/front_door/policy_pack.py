@@ -30,7 +30,7 @@ PACKAGES = ("pulumi", "pyyaml")
 MAIN = '''\
 """Starts the policy pack for an engine."""
 
-from policies.server import main
+from policies.start import main
 
 main()
 '''

@@ -26,6 +26,7 @@ SHOWN = 32
 
 _MESSAGE_BYTES = 400 << 20
 _PROGRAM = Path(__file__).with_name("program.py")
+_POLICY = Path(__file__).with_name("policy.py")
 
 # A plugin holds one thread for as long as it runs.
 _THREADS = 64
@@ -67,10 +68,10 @@ def activated(environ: dict[str, str], python: Path) -> dict[str, str]:
 
 
 def plugin_command(python: Path, request: language_pb2.RunPluginRequest) -> list[str]:
-    """Return the command of a plugin: its folder is run, a policy pack by the SDK's own runner."""
+    """Return the command of a plugin: its folder is run, a policy pack's by a runner that leaves the SDK for later."""
     folder = request.info.program_directory
     if request.kind == "analyzer":
-        return [str(python), "-u", "-m", "pulumi.policy", *request.args, folder]
+        return [str(python), "-u", str(_POLICY), *request.args, folder]
     return [str(python), "-u", folder, *request.args]
 
 
