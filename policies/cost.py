@@ -36,7 +36,7 @@ def _stack(stack: Stack, parameters: Parameters) -> Iterator[tuple[Resource, Fin
         judged = [{key: each.read(key) for key in workloads.POOL_FIELDS} for each in pools]
         most, by_type = parameters["maxGpus"], parameters["maxGpusByType"]
         # A pool that is too large by itself has been told so.
-        if not any(list(gpu_cost.limits("count", [each], most, by_type)) for each in judged):
+        if not any(gpu_cost.limits("count", [each], most, by_type) for each in judged):
             yield from ((pools[-1], each) for each in gpu_cost.limits("count", judged, most, by_type))
 
 

@@ -37,15 +37,15 @@ pulumi policy publish                                                # in .local
 * **Resource policies** judge one resource by its inputs, so `pulumi up` stops before the request is sent. **Stack
   policies** judge resources against each other, at the end of the preview and again at the end of the `up`. With
   `--skip-preview` they speak when everything is there already; each says so.
-* **mandatory** ends the run with exit status 5, **advisory** is only told.
+* **mandatory** ends the run with an error, **advisory** is only told.
 * A value that is not known in a preview is an outcome of its own: `can't be checked until up`, as advice. The `up`
   checks it, a resource policy again before the request is sent.
 
 ## Configuration
 
-`policies/config.json` of this clone, or of the folder that `make policy-pack` has made; its schema is
-`config.schema.json` beside it. `--policy-pack-config FILE` or a policy group of an organisation lay theirs over it. A
-configuration that is not understood ends every run.
+`policies/config.json`, of this clone or of the folder that `make policy-pack` has made; its schema is
+`config.schema.json` beside it. `--policy-pack-config FILE` or a policy group of an organisation lays its own over it.
+A configuration that is not understood ends every run.
 
 ```json
 {

@@ -1,6 +1,6 @@
 """The Analyzer service of pulumi/analyzer.proto: what the engine asks a policy pack.
 
-Spoken directly and not through pulumi_policy, which decodes a resource once for each policy (docs/decisions/0011).
+Spoken directly and not through pulumi_policy, which decodes a resource once for each policy (docs/decisions/0012).
 """
 
 from __future__ import annotations

@@ -23,6 +23,9 @@ from crusoe.rules.values import items, table, text, whole
 if TYPE_CHECKING:
     from policies.policy import Level, Policy, Resource
 
+SCHEMA_KEY = "$schema"
+"""What tells an editor where the schema is; nothing to the pack."""
+
 FILE = Path(__file__).resolve().parent / "config.json"
 
 EXEMPTIONS: Mapping[str, object] = {
@@ -77,7 +80,9 @@ class Settings:
         if faults:
             raise SettingsError("The policy pack's configuration is malformed.\n" + "\n".join(faults))
         entries = {
-            name: table({"enforcementLevel": e} if isinstance(e, str) else e) for name, e in table(value).items()
+            name: table({"enforcementLevel": each} if isinstance(each, str) else each)
+            for name, each in table(value).items()
+            if name != SCHEMA_KEY
         }
         exemptions = {name: tuple(map(_exemption, items(entry.get("exemptions")))) for name, entry in entries.items()}
         return cls(entries, exemptions)
@@ -133,7 +138,7 @@ def schema() -> dict[str, object]:
         "type": "object",
         "additionalProperties": False,
         "properties": {
-            "$schema": {"type": "string"},
+            SCHEMA_KEY: {"type": "string"},
             **{
                 policy.name: {
                     "description": policy.refuses,
@@ -170,7 +175,7 @@ def _faults(value: object) -> Iterator[str]:
         yield "It is not a map of policy names. Write {}."
         return
     for name, entry in cast("Mapping[str, object]", value).items():
-        if name == "$schema":
+        if name == SCHEMA_KEY:
             continue
         policy = BY_NAME.get(name)
         if policy is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from crusoe.rules.finding import Finding
 from crusoe.rules.values import items, table, text, whole
 
@@ -37,12 +35,13 @@ def above_capacity(path: str, asked: object, capacity: object, what: str = "it a
     return [Finding(path, f"{what} {want} GPUs, and the pools have {have}", f"Write {have} or less, or add nodes")]
 
 
-def outside_share(path: str, namespace: object, shares: Mapping[str, int]) -> list[Finding]:
+def outside_share(path: str, namespace: object, shares: object) -> list[Finding]:
     """Refuse pods with GPUs in a namespace whose quotas hold none; `shares` are GPUs by namespace."""
     given = text(namespace) or "default"
-    if shares.get(given, 0) > 0:
+    having = [name for name, gpus in table(shares).items() if (whole(gpus) or 0) > 0]
+    if shares is None or given in having:
         return []
-    listed = ", ".join(sorted(name for name, gpus in shares.items() if gpus > 0)) or "one with a quota"
+    listed = ", ".join(sorted(having)) or "one with a quota"
     return [
         Finding(path, f"pods with GPUs in {given!r}, which has no share of them", f"Use a namespace with one: {listed}")
     ]

@@ -172,6 +172,10 @@ def test_a_rule_is_total(rule: Callable[..., list[Finding]]) -> None:
     check()
 
 
+# What is left out is what the service makes of it, and that is the fault.
+MINDING_WHAT_IS_LEFT_OUT = {"public_api", "source_ranges", "sudo"}
+
+
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: f"{rule.__module__.rsplit('.', 1)[1]}.{rule.__name__}")
 def test_nothing_given_is_nothing_wrong(rule: Callable[..., list[Finding]]) -> None:
     nothing = {"str": "platform.x", "int": 30, "bool": False, "tuple[str, ...]": ("a",)}
@@ -180,4 +184,4 @@ def test_nothing_given_is_nothing_wrong(rule: Callable[..., list[Finding]]) -> N
         for name, parameter in inspect.signature(rule).parameters.items()
         if parameter.default is inspect.Parameter.empty
     }
-    assert rule(**required) == []
+    assert (rule(**required) == []) == (rule.__name__ not in MINDING_WHAT_IS_LEFT_OUT)
