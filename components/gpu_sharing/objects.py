@@ -21,6 +21,7 @@ from components.kubernetes import SKIP_AWAIT
 from components.slurm.charts import NAMESPACE as SLURM
 from components.slurm.objects import POOL_LABEL
 from crusoe.catalog import RESOURCE_NAMES
+from crusoe.rules.gpu_quota import FLOOR_PRIORITY
 
 Manifest = dict[str, Any]
 """A whole object: apiVersion, kind, metadata and the rest."""
@@ -31,8 +32,8 @@ SHARED = "gpu-shared"
 """The one class of both sides with Kueue, which decides by quota who gives way."""
 
 CLASSES: Mapping[str, tuple[int, str, str]] = {
-    TRAIN_FLOOR: (100_000, "PreemptLowerPriority", "Training's guaranteed nodes."),
-    INFER_FLOOR: (100_000, "PreemptLowerPriority", "Inference's guaranteed replicas."),
+    TRAIN_FLOOR: (FLOOR_PRIORITY, "PreemptLowerPriority", "Training's guaranteed nodes."),
+    INFER_FLOOR: (FLOOR_PRIORITY, "PreemptLowerPriority", "Inference's guaranteed replicas."),
     TRAIN_FIRST: (20_000, "PreemptLowerPriority", "Training beyond its guarantee, where it comes before inference."),
     INFER_BURST: (10_000, "PreemptLowerPriority", "Inference beyond its guarantee."),
     # Below -10, where the cluster autoscaler takes no notice: a worker that waits for a free node buys none.

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from policies import examples
 from tests.harness import ROOT, VIRTUALENV, Cloud, Json, Project, Result, running_cloud
 
 pytestmark = pytest.mark.integration
@@ -129,6 +130,34 @@ def test_an_up_of_a_bad_program_asks_the_cloud_for_nothing(small: Small, name: s
         assert f"docs/policies.md#{policy}" in up.text
     assert asked_for(small.cloud) == []
     assert [one["type"] for one in small.resources() if one["type"].startswith("crusoe:")] == []
+
+
+def test_a_program_that_knows_only_kubernetes_is_guarded_too(small: Small) -> None:
+    """Its objects would be written to a folder, which stays empty."""
+    rendered = small.folder / "rendered"
+    content: Json = yaml.safe_load(small.stack_file.read_text())
+    content["config"]["kubernetes:renderYamlToDirectory"] = str(rendered)
+    small.stack_file.write_text(yaml.safe_dump(content))
+    deployment = examples.object_of(
+        "apps/v1:Deployment",
+        "chat",
+        apiVersion="apps/v1",
+        kind="Deployment",
+        metadata={"name": "chat", "namespace": "chat"},
+        spec={
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "chat"}},
+            "template": {
+                "metadata": {"labels": {"app": "chat"}},
+                "spec": {"containers": [examples.gpu_container(image="vllm/vllm-openai:latest")]},
+            },
+        },
+    )
+    small.declare({**deployment, "deleteBeforeReplace": None})
+    up = small.up(check=False)
+    assert up.code != 0
+    assert refused_by(up) == {"image-pinned"}, up.text
+    assert not [path for path in rendered.rglob("*") if path.is_file()]
 
 
 def test_what_was_unknown_in_the_preview_is_refused_before_its_request(small: Small) -> None:
