@@ -13,6 +13,7 @@ import yaml
 
 from policies import examples
 from tests.harness import ROOT, VIRTUALENV, Cloud, Json, Project, Result, running_cloud
+from tests.policy.stand_alone import built
 
 pytestmark = pytest.mark.integration
 
@@ -158,6 +159,16 @@ def test_a_program_that_knows_only_kubernetes_is_guarded_too(small: Small) -> No
     assert up.code != 0
     assert refused_by(up) == {"image-pinned"}, up.text
     assert not [path for path in rendered.rglob("*") if path.is_file()]
+
+
+def test_the_pack_made_for_others_runs_by_itself_under_the_cli(small: Small, tmp_path: Path) -> None:
+    built(folder := tmp_path / "pack")
+    small.variables["PULUMI_OPTION_POLICY_PACK"] = str(folder)
+    small.declare(pool(type="a100-80gb.2x"))
+    up = small.up(check=False)
+    assert refused_by(up) == {"gpu-pool-whole-host"}, up.text
+    assert str(folder) in up.text
+    assert asked_for(small.cloud) == []
 
 
 def test_what_was_unknown_in_the_preview_is_refused_before_its_request(small: Small) -> None:

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from policies import examples
 from tests.policy.analyzer import running
-from tools.bootstrap import environment
+from tests.policy.stand_alone import built
 from tools.front_door import policy_pack
 from tools.front_door.environment import FrontDoorError
 
 
-def installed(folder: Path) -> Path:
-    """Make the pack an environment of its own, with the packages that are in uv's cache; return its Python."""
-    venv = folder / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
-    uv = [str(Path(sys.prefix) / "bin" / "uv"), "pip", "install", "--quiet", "--python", str(venv / "bin" / "python")]
-    wanted = ["-r", str(folder / "requirements.txt")]
-    # Whoever runs the tests has installed the same versions before.
-    if subprocess.run([*uv, "--offline", *wanted], capture_output=True, check=False).returncode:
-        subprocess.run([*uv, *wanted], env=environment({"PATH": "/usr/bin:/bin"}), check=True)
-    return venv / "bin" / "python"
-
-
 def test_the_folder_runs_by_itself(tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere" / "pack"
-    policy_pack.build(folder)
-    python = installed(folder)
+    python = built(folder)
     here = [python, "-I", "-c", "import components, pulumi_kubernetes"]
     assert subprocess.run(here, cwd="/", capture_output=True, check=False).returncode != 0
     with running(folder, str(python)) as pack:
