@@ -71,8 +71,11 @@ def _spare(stack: Stack, _: Parameters) -> Found:
         path = "fallbackToProjectReservations" if CONFIG(each.type) else "count"
         if fallback is True:
             continue
-        hosts, used = workloads.repairable_hosts(stack), workloads.planned_hosts(stack)
-        for finding in autoclusters.spare(path, wanted=hosts > 0, fallback=fallback, hosts=hosts, used=used or hosts):
+        hosts = workloads.repairable_hosts(stack)
+        # Where the program plans no work, somebody else does, for all of them.
+        used = workloads.planned_hosts(stack, hosts.gpus) or hosts.count
+        wanted = hosts.count > 0
+        for finding in autoclusters.spare(path, wanted=wanted, fallback=fallback, hosts=hosts.count, used=used):
             yield each, finding
 
 

@@ -107,9 +107,14 @@ def pod_specs(resource: Resource) -> Iterator[tuple[Path, object]]:
 
 
 def containers(resource: Resource) -> Iterator[tuple[Path, object]]:
-    """Yield path and value of every container, init and ephemeral ones and Slinky's daemons included."""
+    """Yield path and value of every container, init and ephemeral ones and Slinky's daemons included.
+
+    What is not known yet is noted on the resource.
+    """
     for path, spec in pod_specs(resource):
         for key in ("containers", "initContainers", "ephemeralContainers"):
+            if values.at(spec, key) is values.UNKNOWN:
+                resource.read(*path, key)
             for index, container in enumerate(items(values.at(spec, key))):
                 yield (*path, key, index), container
     if PODS_OF_SLINKY(resource.type):
@@ -132,5 +137,12 @@ def gpus_of_container(container: object) -> Mapping[str, int]:
 
 
 def asks_for_gpus(resource: Resource) -> bool:
-    """Say whether a pod of a resource asks for GPUs."""
-    return any(gpus_of_container(container) for _, container in containers(resource))
+    """Say whether a pod of a resource asks for GPUs. A number that is not known yet is noted on the resource."""
+    asked = False
+    for path, container in containers(resource):
+        asked = asked or bool(gpus_of_container(container))
+        for part in ("limits", "requests"):
+            for name in GPU_RESOURCES:
+                if values.at(container, "resources", part, name) is values.UNKNOWN:
+                    resource.read(*path, "resources", part, name)
+    return asked

@@ -5,6 +5,7 @@ Forms are those that their issuers publish; a key that is called after a secret 
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 
@@ -48,6 +49,7 @@ _NAMES = re.compile(
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 # Words, paths, names of other objects and placeholders are no credentials.
 _WORDS = re.compile(r"[a-z0-9]+([._/-][a-z0-9]+)*|.*[\s$<{].*", re.DOTALL)
+_BEGIN_IN_BASE64 = "LS0tLS1CRUdJTi"  # "-----BEGIN"
 _SHORTEST = 12
 
 
@@ -64,6 +66,10 @@ def in_clear(path: str, key: object, value: object) -> list[Finding]:
 
 
 def _form(given: str) -> str | None:
+    if given.startswith(_BEGIN_IN_BASE64):
+        digits = re.sub(r"[^A-Za-z0-9+/]", "", given[:120])
+        head = base64.b64decode(digits[: len(digits) // 4 * 4])
+        return "a private key" if b"PRIVATE KEY" in head else None
     if not any(hint in given for hint in _HINTS):
         return None
     return next((kind for kind, form in _FORMS.items() if form.search(given)), None)

@@ -6,6 +6,7 @@ components of this project.
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,6 +137,20 @@ CORPUS = [
         "every host at work, and no reservation",
         pool(count=2),
         slinky("NodeSet", replicas=2, template={"spec": {"terminationGracePeriodSeconds": 300}}),
+        repairs(False, XID_79="REPLACE_NODE"),
+        refused="autoclusters-spare",
+    ),
+    bad(
+        "models on every host, and no reservation",
+        pool(count=2),
+        deployment(container(gpus=1), replicas=11),
+        repairs(False, XID_79="REPLACE_NODE"),
+        refused="autoclusters-spare",
+        advised="gpu-serving-disruption-budget",
+    ),
+    bad(
+        "nobody says what the hosts are for",
+        pool(count=2),
         repairs(False, XID_79="REPLACE_NODE"),
         refused="autoclusters-spare",
     ),
@@ -320,6 +335,11 @@ CORPUS = [
     # Secrets
     bad("a key in a ConfigMap", kube("core/v1:ConfigMap", data={"id_rsa": KEY}), refused="secret-in-clear"),
     bad(
+        "a key in a ConfigMap, in base64",
+        kube("core/v1:ConfigMap", binaryData={"id_rsa": base64.b64encode(KEY.encode()).decode()}),
+        refused="secret-in-clear",
+    ),
+    bad(
         "a token in the environment",
         deployment(container(env=[{"name": "HF_TOKEN", "value": "hf_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY"}])),
         refused="secret-in-clear",
@@ -376,6 +396,24 @@ GOOD: list[tuple[str, tuple[Json, ...]]] = [
     ("one InfiniBand host alone", (pool(type="h100-80gb-sxm-ib.8x", count=1),)),
     ("CPU nodes with public IPs", (pool(type="c1a.8x", publicIpType="dynamic"),)),
     ("actions that are all off, on an old cluster", (CLUSTER, repairs(False, XID_79="OFF", XID_13="OFF"))),
+    (
+        "a model on one host of two, with ten GPUs each",
+        (pool(count=2), deployment(container(gpus=10)), repairs(False, XID_79="REPLACE_NODE")),
+    ),
+    (
+        "workers on CPU nodes beside a host to spare",
+        (
+            pool(count=2),
+            slinky(
+                "NodeSet",
+                replicas=9,
+                slurmd={"image": "slurmd:26.05.1", "resources": {"limits": {"cpu": 4}}},
+                template={"spec": {"terminationGracePeriodSeconds": 300}},
+            ),
+            deployment(container(gpus=4)),
+            repairs(False, XID_79="REPLACE_NODE"),
+        ),
+    ),
     ("everybody may go out", (rule("10.0.0.0/16", direction="egress", destinations=["0.0.0.0/0"]),)),
     ("everybody is kept out", (rule("0.0.0.0/0", action="deny"),)),
     ("a rule whose source is a subnet's id", (rule("00000000-0000-4000-8000-000000000009"),)),
@@ -405,6 +443,7 @@ GOOD: list[tuple[str, tuple[Json, ...]]] = [
                 "core/v1:ConfigMap",
                 data={
                     "ca.crt": "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+                    "ca.b64": base64.b64encode(b"-----BEGIN CERTIFICATE-----\nMIIB\n").decode(),
                     "key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPlaceholder ada",
                     "tokenPath": "/var/run/secrets/kubernetes.io/serviceaccount/token",
                 },

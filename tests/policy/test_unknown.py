@@ -174,6 +174,32 @@ def test_a_fault_that_is_known_counts_although_another_value_is_not(pack: Pack) 
     assert [(each.policy, each.level) for each in said] == [("network-ingress-open", "mandatory")]
 
 
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        (UNKNOWN, "spec"),
+        ({"containers": UNKNOWN}, "spec.containers"),
+        ({"containers": [{"name": "a", "image": "a:1.0"}], "initContainers": UNKNOWN}, "spec.initContainers"),
+    ],
+)
+def test_containers_that_are_not_known_are_no_pass(pack: Pack, spec: Any, path: str) -> None:
+    [said] = pack.judge(examples.object_of("core/v1:Pod", "p", spec=spec), stack="dev")
+    assert said.policy == "image-pinned"
+    assert f"{path}" in said.text
+    assert said.is_unknown
+
+
+def test_a_number_of_gpus_that_is_not_known_is_no_pass(pack: Pack) -> None:
+    quota = examples.object_of(
+        "core/v1:ResourceQuota", "q", metadata={"namespace": "a"}, spec={"hard": {"requests.nvidia.com/gpu": "8"}}
+    )
+    container = {"name": "m", "image": "m:1.0", "resources": {"limits": {"nvidia.com/gpu": UNKNOWN}}}
+    pod = examples.object_of("core/v1:Pod", "p", metadata={"namespace": "b"}, spec={"containers": [container]})
+    [said] = pack.judge(quota, pod, stack="dev")
+    assert said.policy == "gpu-pod-outside-share"
+    assert "spec.containers[0].resources.limits.nvidia.com/gpu is not known in a preview" in said.text
+
+
 def test_a_partition_that_is_made_in_the_same_up_is_one(pack: Pack) -> None:
     pool = examples.pool(type="h100-80gb-sxm-ib.8x", count=4, ibPartitionId=UNKNOWN)
     assert pack.judge(pool, stack="dev") == []
