@@ -12,7 +12,7 @@ on_stack = $(bootstrap) $(stack_need) -m tools.front_door $@ --stack '$(STACK)' 
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview plan refresh outputs check down env test lint bench policy-pack lock clean
+.PHONY: help up preview report deploy drift diagram plan refresh outputs check down env test lint bench policy-pack lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,18 @@ up: ## Bring a stack up: environment, tools, local cloud, then pulumi up (outsid
 	$(on_stack)
 
 preview: ## Show what an up would change; changes nothing
+	$(on_stack)
+
+report: ## Preview as a report for reviewers, with a verdict (.local/reports; ARGS=--label=...)
+	$(on_stack)
+
+deploy: ## Report, and where that is safe bring the stack to exactly that (outside dev it asks, or ARGS=--yes)
+	$(on_stack)
+
+drift: ## Report what differs in the cloud from the program; changes nothing
+	$(on_stack)
+
+diagram: ## Draw what the stack declares (.local/reports)
 	$(on_stack)
 
 plan: ## Print who is guaranteed what of the shared GPU pools, from the settings alone

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tools.front_door import checks, policy_pack
+from tools.front_door import checks, gitops, policy_pack
 from tools.front_door.cleaning import clean
 from tools.front_door.environment import STATE, FrontDoorError, left_of_dev, shell_lines
 from tools.front_door.recovery import is_empty, locks, spoken
@@ -25,6 +25,7 @@ _NEEDS_STACK = (
 # The engine copies and checks the whole state after each resource, even where nothing is to be kept.
 PREVIEW_VARIABLES = {"PULUMI_SKIP_CHECKPOINTS": "true"}
 
+_VERDICTS = "docs/gitops.md explains verdicts and exit codes, which make itself turns into 2."
 _RESUMES = "Stopped by you. What was finished is kept, and the same command goes on from there."
 
 
@@ -88,6 +89,14 @@ def preview(session: Session) -> int:
     """Show what an `up` would change."""
     session.prepare()
     return session.pulumi("preview", "--stack", session.stack, *session.arguments, variables=PREVIEW_VARIABLES)
+
+
+def deploy(session: Session) -> int:
+    """Bring the stack to exactly what a report says, where its verdict is safe."""
+    _ask_first(session, "changing")
+    if session.is_dev:
+        ensure_slurm_can_run(session.settings())
+    return gitops.deploy(session, *(["--yes"] if session.is_dev or session.is_agreed else []))
 
 
 def refresh(session: Session) -> int:
@@ -157,6 +166,22 @@ COMMANDS = {
     "preview": Command(
         lambda s: f"Showing what an up of the stack {s.stack} would change; nothing is", preview, _trouble, _TROUBLE
     ),
+    "report": Command(
+        lambda s: f"Reporting what an up of the stack {s.stack} would change; nothing is",
+        gitops.report,
+        lambda _: _VERDICTS,
+        _TROUBLE,
+    ),
+    "deploy": Command(
+        lambda s: f"Reporting, then bringing the stack {s.stack} to exactly that", deploy, lambda _: _VERDICTS, _TROUBLE
+    ),
+    "drift": Command(
+        lambda s: f"Reporting what differs in the cloud from the stack {s.stack}; nothing is changed",
+        gitops.drift,
+        lambda _: _VERDICTS,
+        _TROUBLE,
+    ),
+    "diagram": Command(lambda s: f"Drawing what the stack {s.stack} declares", gitops.diagram, _trouble, _TROUBLE),
     "refresh": Command(lambda s: f"Reading the real state of the stack {s.stack}", refresh, _again, _TROUBLE, _RESUMES),
     "outputs": Command(
         lambda s: f"Outputs of the stack {s.stack}",

@@ -1,5 +1,6 @@
 """`make up` and its neighbours end to end, on a clone with the tiny project and a local cloud that only takes notes."""
 
+import json
 import os
 import re
 import shutil
@@ -143,6 +144,37 @@ def test_up_from_nothing_then_by_hand_then_down(clone: Clone):
     assert clone.calls[-1] == "down"
     assert clone.changes == ""
     assert not (clone.folder.parent / "home" / ".pulumi").exists()
+
+
+def test_a_report_and_a_picture_of_a_foreign_program(clone: Clone):
+    for name in ("gitops", "crusoe/catalog.py", "crusoe/catalog.yaml", "crusoe/__init__.py", "crusoe/rules"):
+        source, target = ROOT / name, clone.folder / name
+        target.parent.mkdir(exist_ok=True)
+        shutil.copytree(source, target, dirs_exist_ok=True) if source.is_dir() else shutil.copy(source, target)
+    reports = clone.folder / ".local/reports/dev"
+    told = clone.run("report")
+    assert told.returncode == 0, told.stdout
+    assert "Resources: 1 created" in told.stdout
+    assert "tiny:index:Thing" in (reports / "report.md").read_text()
+    assert json.loads((reports / "report.json").read_text())["verdict"]["outcome"] == "safe"
+    assert clone.run("diagram").returncode == 0
+    assert "Thing" in (reports / "diagram.svg").read_text()
+
+    deployed = clone.run("deploy")
+    assert deployed.returncode == 0, deployed.stdout
+    assert "+ 2 created" in deployed.stdout
+    assert not (reports / "plan.json").exists()
+    assert clone.run("drift").returncode == 0
+
+    failed = clone.run("report", TINY_FAIL="run-error")
+    assert failed.returncode == 20
+    assert "one plain sentence" in failed.stdout
+    assert "docs/gitops.md" in failed.stdout
+    # No report is better than the last one's.
+    assert "one plain sentence" in (reports / "report.md").read_text()
+    assert clone.run("deploy", TINY_FAIL="run-error").returncode == 20
+    assert clone.run("report", TINY_PROTECT="yes").returncode == 0
+    assert clone.run("down").returncode == 0
 
 
 def test_after_a_kill_up_clears_what_it_left_and_says_so(clone: Clone):

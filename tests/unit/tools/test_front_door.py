@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tools.errors import ToolMissingError
-from tools.front_door import checks, cleaning, commands, environment, foreign, recovery, session, slurm
+from tools.front_door import checks, cleaning, commands, environment, foreign, gitops, recovery, session, slurm
 from tools.front_door.__main__ import main
 from tools.front_door.environment import FrontDoorError, shell_lines
 from tools.front_door.process import run
@@ -141,6 +141,30 @@ def test_only_a_preview_goes_without_checkpoints():
     # What an `up` has made is kept as soon as it is there, or a kill would lose it.
     commands.up(told)
     assert told.variables is None
+
+
+@pytest.mark.parametrize(("status", "deployed"), [(0, True), (10, False), (11, False), (20, False)])
+def test_only_what_is_safe_is_deployed_and_nothing_else_than_was_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: int, deployed: bool
+):
+    reported: list[Sequence[str]] = []
+
+    def note(command: Sequence[str], _environ: Mapping[str, str]) -> int:
+        reported.append(command)
+        return status
+
+    monkeypatch.setattr(gitops, "run", note)
+    monkeypatch.setattr(gitops, "REPORTS", tmp_path)
+    monkeypatch.setattr(Recorded, "environ", {})
+    prod = Recorded("org/prod", "--yes", "--label=x")
+    assert commands.deploy(prod) == status
+    plan = tmp_path / "org_prod" / "plan.json"
+    [words] = reported
+    assert f"--save-plan={plan}" in words
+    assert "--label=x" in words
+    assert "--yes" not in words
+    up = ("up", "--stack", "org/prod", "--suppress-outputs", f"--plan={plan}", "--yes")
+    assert prod.asked == ([up] if deployed else [])
 
 
 @pytest.mark.parametrize("argument", ["--skip-preview", "-f", "--skip-preview=true"])
