@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from tests import previews
 from tests.bench import measure
 from tests.bench.report import publish
 from tests.harness import ROOT, Cloud, Project, running_cloud
@@ -34,10 +35,12 @@ def main() -> int:
         pools = Project(folder / "pools", cloud, "pools")
         pools.use_settings("dev")
         pools.init()
+        kept = previews.prod(folder, cloud)
         prod = Project(folder / "prod", cloud, "prod")
         prod.use_settings("prod", {"protect": True}, slurm=True)
-        prod.init()
         measurements = [
+            measure.report_ratio(prod),
+            measure.large_report(kept),
             measure.preview_ratio(dev, empty_project(folder / "empty", cloud)),
             *measure.policy_pack(prod),
             measure.plugin_start(dev.environment()),

@@ -5,6 +5,7 @@ The Pulumi backend is a folder (`file://`) throughout: it rewrites the whole sta
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import statistics
@@ -18,13 +19,17 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 import yaml
 
-from tests import processes
+from gitops import diagram, events, markdown, plan, report_json
+from tests import previews, processes
 from tests.bench.report import Measurement
 from tests.harness import ROOT, Cloud, Json, Project, execute, free_port
 from tests.policy.analyzer import running
 from tools.front_door.checks import WORKERS
 
 MEGABYTE = 1e6
+
+LARGE = 2000
+"""Resources of a large plan."""
 
 FEW, MANY = 50, 500
 """Numbers of node pools to compare."""
@@ -119,6 +124,49 @@ def policy_pack(project: Project) -> list[Measurement]:
             "policies on a resource", each, 2, "ms", f"{len(resources)} resources of prod, asked as by the engine"
         ),
     ]
+
+
+def report_ratio(project: Project) -> Measurement:
+    """A report on a stack's first preview, from its command to its files, against that preview, taken in turns."""
+    project.variables["PULUMI_SKIP_CHECKPOINTS"] = "true"
+    out = project.folder / "out"
+    command = [sys.executable, "-m", "gitops", "report", "--stack", project.stack, "--out", str(out)]
+
+    def report() -> None:
+        result = execute(command, project.folder, {**project.environment(), "PYTHONPATH": str(ROOT)})
+        assert result.code == 0, result.text
+
+    pairs = [(seconds(report, 1), seconds(project.preview, 1)) for _ in range(5)]
+    # The fastest, since what else runs on the machine only ever adds.
+    told, floor = (min(times) for times in zip(*pairs, strict=True))
+    detail = f"{told:.2f} s against {floor:.2f} s, the fastest of 5 turns; {len(changes_in(out))} resources"
+    return Measurement("report on the first preview of prod / that preview", told / floor, 1.2, "times", detail)
+
+
+def changes_in(out: Path) -> list[Json]:
+    """The changes in a folder of reports."""
+    return json.loads((out / "report.json").read_text())["changes"]
+
+
+def large_report(kept: previews.Kept) -> Measurement:
+    """Reading, judging and writing a plan of 2,000 resources: a real one's events, again and again, renamed."""
+    *steps, summary = kept.text.splitlines()
+    lines: list[str] = []
+    while len(lines) < LARGE:
+        lines += [
+            line.replace("::platform", f"::platform{len(lines)}") for line in steps if '"resOutputsEvent"' in line
+        ]
+    lines = [*lines[:LARGE], summary]
+
+    def write() -> None:
+        reviewed = plan.review(events.read(lines), project="many", stack="prod")
+        assert len(markdown.render(reviewed.report).encode()) <= markdown.LIMIT
+        report_json.dump(reviewed.report)
+        diagram.draw("many", "prod", reviewed.resources)
+
+    return Measurement(
+        f"report and picture of {LARGE:,} resources", seconds(write, 3), 2, "s", "in memory, median of 3"
+    )
 
 
 def plugin_start(environment: dict[str, str]) -> Measurement:
