@@ -347,6 +347,18 @@ def leftovers(cloud: Cloud) -> dict[str, list[str]]:
     return {path: names for path, names in own.items() if names}
 
 
+def ended(process: subprocess.Popen[str], seconds: float) -> str:
+    """What a started command says until its end; one over its time is killed and fails, and who still ran is told."""
+    try:
+        return process.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        command = ["ps", "-o", "pid,ppid,stat,wchan:20,etime,args", "--forest", "-s", str(process.pid)]
+        running = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        os.killpg(process.pid, signal.SIGKILL)
+        out = process.communicate()[0]
+        raise AssertionError(f"it still ran after {seconds:.0f} s\n{running}\n{out}") from None
+
+
 def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
     """Waits until `condition` holds; fails with `what` when it does not in time, or several times that."""
     deadline = time.monotonic() + seconds * PATIENCE

@@ -57,17 +57,53 @@ class Sharing:
         """The NodeSets of a pool, shared or not."""
         return workers.split(self.plan, worker, pool, plan)
 
-    def guards(self, namespace: pulumi.Resource, nodes: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """Declare all of it after Slurm's namespace; what is returned has to stand before a worker comes."""
+    def programs(self, nodes: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Declare what decides over pods, on nodes that stand; what is returned stands before any pod of Slurm."""
+        if not self.plan.of("kueue"):
+            return []
+        return [Kueue(f"{self.name}-kueue", self.plan, cluster=self.cluster, after=nodes, opts=self.opts).ready]
+
+    def guards(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Declare all else, after Slurm's namespace and the programs; returned is what a worker comes after."""
         return GpuSharing(
-            self.name,
-            self.plan,
-            cluster=self.cluster,
-            after=[namespace],
-            nodes=nodes,
-            protect=self.protect,
-            opts=self.opts,
+            self.name, self.plan, cluster=self.cluster, after=after, protect=self.protect, opts=self.opts
         ).guards
+
+
+class Kueue(pulumi.ComponentResource):
+    """Kueue's release.
+
+    Its webhooks are asked about every pod and Deployment in Slurm's namespace and in those with a share, and until they
+    answer each is refused; so it comes before all of them, and goes after them.
+
+    Attributes:
+        ready: its managers are, once their webhooks answer.
+    """
+
+    ready: pulumi.Resource
+
+    def __init__(
+        self,
+        name: str,
+        plan: SharingPlan,
+        *,
+        cluster: Cluster,
+        after: Sequence[pulumi.Resource],
+        opts: pulumi.ResourceOptions,
+    ) -> None:
+        """Declare the release once `after` stands, the nodes that it runs on."""
+        super().__init__("gpuplatform:gpu_sharing:Kueue", name, None, opts)
+        metadata = {"name": kueue.NAMESPACE}
+        namespace = KubernetesObject(f"{name}-namespace", "v1", "Namespace", metadata, {}, cluster.inside(self))
+        self.ready = release(
+            f"{name}-release",
+            kueue.chart(plan),
+            timeout_seconds=plan.charts.timeout_seconds,
+            cluster=cluster,
+            after=[namespace, *after],
+            parent=self,
+        )
+        self.register_outputs({"version": kueue.VERSION})
 
 
 class GpuSharing(pulumi.ComponentResource):
@@ -86,39 +122,21 @@ class GpuSharing(pulumi.ComponentResource):
         *,
         cluster: Cluster,
         after: Sequence[pulumi.Resource],
-        nodes: Sequence[pulumi.Resource],
         protect: bool,
         opts: pulumi.ResourceOptions,
     ) -> None:
-        """Declare the sharing as planned, once `after` stands; programs once `nodes` do, which they run on."""
+        """Declare the sharing as planned, once `after` stands."""
         super().__init__("gpuplatform:gpu_sharing:GpuSharing", name, None, opts)
         self._name, self._cluster = name, cluster
         self._kept = plan.namespaces if protect else ()
         before = [*after]
         for stage in _stages(objects.manifests(plan)):
             before += [self._object(each, before) for each in stage]
-        if plan.of("kueue"):
-            before.append(self._kueue(plan, [*before, *nodes]))
-            for stage in _stages(kueue.manifests(plan)):
-                before += [self._object(each, before) for each in stage]
+        for stage in _stages(kueue.manifests(plan)):
+            before += [self._object(each, before) for each in stage]
         self.guards = before[len(after) :]
         models = [self._object(each, before) for each in inference.manifests(plan)]
         self.register_outputs({"pools": [pool.key for pool in plan.pools], "models": len(models)})
-
-    def _kueue(self, plan: SharingPlan, after: Sequence[pulumi.Resource]) -> pulumi.Resource:
-        """Kueue, whose pods are ready once its webhooks answer: queues written earlier would be refused."""
-        metadata = {"name": kueue.NAMESPACE}
-        namespace = KubernetesObject(
-            f"{self._name}-namespace-{kueue.NAMESPACE}", "v1", "Namespace", metadata, {}, self._cluster.inside(self)
-        )
-        return release(
-            f"{self._name}-release-kueue",
-            kueue.chart(plan),
-            timeout_seconds=plan.charts.timeout_seconds,
-            cluster=self._cluster,
-            after=[namespace, *after],
-            parent=self,
-        )
 
     def _object(self, manifest: Manifest, after: Sequence[pulumi.Resource]) -> KubernetesObject:
         metadata, kind = manifest["metadata"], manifest["kind"]

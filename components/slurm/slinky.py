@@ -31,9 +31,8 @@ from crusoe.rules.slinky import API_VERSION
 Secrets = Callable[[str], pulumi.Output[str]]
 """Reads a secret of the stack by its name."""
 
-Guards = Callable[[pulumi.Resource, Sequence[pulumi.Resource]], Sequence[pulumi.Resource]]
-"""Declares, once Slurm's namespace stands, what has to stand before the first worker; given the nodes that programs run
-on."""
+Guards = Callable[[Sequence[pulumi.Resource]], Sequence[pulumi.Resource]]
+"""Declares, once Slurm's namespace and what decides over its pods stand, what has to stand before the first worker."""
 
 
 class Slinky(pulumi.ComponentResource):
@@ -60,10 +59,11 @@ class Slinky(pulumi.ComponentResource):
         location: str,
         protect: bool,
         secrets: Secrets,
+        programs: Sequence[pulumi.Resource],
         guards: Guards | None,
         opts: pulumi.ResourceOptions,
     ) -> None:
-        """Declare Slurm as planned, once `after` (the node pools) stands."""
+        """Declare Slurm as planned, once `after` (the node pools) stands; its pods once `programs` do."""
         super().__init__("gpuplatform:slurm:Slinky", name, None, opts)
         self._name, self._plan, self._cluster = name, plan, cluster
         own = pulumi.ResourceOptions(parent=self)
@@ -92,7 +92,7 @@ class Slinky(pulumi.ComponentResource):
             namespace=releases.namespace,
             parent=self,
         )
-        before: list[pulumi.Resource] = [hook, *keys.all, *claims]
+        before: list[pulumi.Resource] = [hook, *keys.all, *claims, *programs]
 
         control = [*before, *self._config_maps(), *self._accounting(before)]
         controller = self._object("controller", "Controller", objects.CONTROLLER, plan.controller, control)
@@ -126,7 +126,7 @@ class Slinky(pulumi.ComponentResource):
                 after=[rest, *tokens],
                 parent=self,
             )
-        checks = [*self._health(), *(guards(releases.namespace, after) if guards else ())]
+        checks = [*self._health(), *(guards([releases.namespace, *programs]) if guards else ())]
         parts = {"Controller": objects.CONTROLLER, "RestApi": objects.REST_API, "LoginSet": objects.LOGIN}
         ready = self._ready("control", parts, [rest, logins])
         self.node_sets = self._workers([controller, rest, *people, *checks], ready)

@@ -32,8 +32,12 @@ class Sharing(Protocol):
         """Make the NodeSets of a pool; see components.slurm.plan."""
         ...
 
-    def guards(self, namespace: pulumi.Resource, nodes: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
-        """Declare what has to stand before the first worker, in a namespace and on nodes that do."""
+    def programs(self, nodes: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Declare what has to stand before the first pod, on nodes that do."""
+        ...
+
+    def guards(self, after: Sequence[pulumi.Resource]) -> Sequence[pulumi.Resource]:
+        """Declare what has to stand before the first worker, once Slurm's namespace and the programs do."""
         ...
 
 
@@ -103,6 +107,7 @@ class Slurm(pulumi.ComponentResource):
                 location=location,
                 protect=protect,
                 secrets=secrets,
+                programs=sharing.programs(after) if sharing else [],
                 guards=sharing.guards if sharing else None,
                 opts=own,
             )

@@ -10,7 +10,7 @@ from subprocess import Popen
 import pytest
 
 from tests import processes
-from tests.harness import Cloud, Project, leftovers, until
+from tests.harness import Cloud, Project, ended, leftovers, until
 from tests.integration.conftest import NewProject
 
 pytestmark = pytest.mark.integration
@@ -43,7 +43,7 @@ def test_ctrl_c_ends_within_seconds_and_the_next_up_finishes(
     for number in range(interrupts):
         time.sleep(0.5 * number)
         os.killpg(process.pid, signal.SIGINT)
-    out, _ = process.communicate(timeout=30)
+    out = ended(process, 30)
     assert time.monotonic() - start < 10, out
     assert process.returncode != 0
     assert "Traceback" not in out
@@ -65,7 +65,7 @@ def test_kill_9_leaves_nothing_that_two_lines_can_not_put_right(new_project: New
     project.use_settings("dev", {"nodePools": {"train": None}, "network": {"infiniband": None}})
     process = up_until_the_pool_is_asked_for(project)
     processes.kill(*processes.family(process.pid))
-    process.communicate(timeout=30)
+    ended(process, 30)
     cloud.admin("DELETE", "/faults")
     assert project.up(check=False).code != 0
     project.pulumi("cancel", "--yes", "-s", project.stack)

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 import pytest
 
-from tests.harness import Json, Project, changes, until
+from tests.harness import Json, Project, changes, ended, until
 from tests.integration.conftest import NewProject
 from tools.toolchain import binary
 
@@ -105,7 +105,7 @@ def test_draining_keeps_to_disruption_budgets_and_ends_when_asked(project: Proje
     until(lambda: cordoned(project) == {f"{STACK}-train"}, 60, "cordon")
     assert running(project, "work") == 3
     process.send_signal(signal.SIGINT)
-    told, _ = process.communicate(timeout=30)
+    told = ended(process, 30)
     assert process.returncode != 0
     assert "held by a disruption budget" in told
     assert running(project, "work") == 3

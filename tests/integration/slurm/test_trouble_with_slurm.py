@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from tests import processes
-from tests.harness import ROOT, Cloud, Project, changes, free_port, leftovers, until
+from tests.harness import ROOT, Cloud, Project, changes, ended, free_port, leftovers, until
 from tests.integration.slurm.conftest import KEY, Site
 
 pytestmark = pytest.mark.integration
@@ -104,7 +104,7 @@ def test_ctrl_c_while_the_operator_is_waited_for(before_operator: Site, interrup
         for number in range(interrupts):
             time.sleep(0.5 * number)
             os.killpg(process.pid, signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out = ended(process, 60)
         assert time.monotonic() - start < 30, out
     assert process.returncode != 0
     assert "Traceback" not in out
@@ -242,7 +242,7 @@ def places(site: Site) -> dict[str, tuple[str, str]]:
 def test_charts_that_never_come_are_told_with_their_address(silent: list[Silent]) -> None:
     """Helm's own limits: 75 s for a registry (six handshakes), 130 s for a repository."""
     for each in silent:
-        out, _ = each.process.communicate(timeout=150)
+        out = ended(each.process, 150)
         assert time.monotonic() - each.began < 180
         assert each.process.returncode != 0
         assert each.address in out

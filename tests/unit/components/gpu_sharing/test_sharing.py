@@ -110,13 +110,13 @@ def test_order(first: str, then: str) -> None:
 @pytest.mark.parametrize(
     ("first", "then"),
     [
-        # Quotas and the class stand before Kueue lets anything in.
-        (f"{PREFIX}-resourcequota-slurm-gpu-shared", f"{PREFIX}-release-kueue"),
-        (f"{PREFIX}-namespace-kueue-system", f"{PREFIX}-release-kueue"),
+        (f"{PREFIX}-kueue-namespace", f"{PREFIX}-kueue-release"),
         # Its pods run on nodes.
-        ("platform-pools-system", f"{PREFIX}-release-kueue"),
+        ("platform-pools-system", f"{PREFIX}-kueue-release"),
         # Its webhooks refuse or lose what is written before they answer.
-        (f"{PREFIX}-release-kueue-ready", f"{PREFIX}-resourceflavor-train"),
+        (f"{PREFIX}-kueue-release-ready", f"{PREFIX}-resourceflavor-train"),
+        # Quotas and the class stand before a queue lets anything in.
+        (f"{PREFIX}-resourcequota-slurm-gpu-shared", f"{PREFIX}-resourceflavor-train"),
         (f"{PREFIX}-resourceflavor-train", f"{PREFIX}-cohort-gpu-train"),
         (f"{PREFIX}-cohort-gpu-train", f"{PREFIX}-clusterqueue-training-train"),
         (f"{PREFIX}-clusterqueue-training-train", f"{PREFIX}-localqueue-slurm-training-train"),
@@ -129,6 +129,20 @@ def test_order_with_kueue(first: str, then: str) -> None:
     assert first in queued().depends_on(one(then, queued()))
 
 
+def test_everything_with_pods_where_kueue_decides_comes_once_it_answers() -> None:
+    kinds = ("Deployment", "StatefulSet", "DaemonSet", "Job", "Pod", "CronJob", "MariaDB", "Accounting")
+    slinkys = ("Controller", "RestApi", "LoginSet", "NodeSet")
+    found = [
+        each
+        for each in queued().resources
+        if each.type.rpartition(":")[2] in (*kinds, *slinkys)
+        and each.inputs["metadata"].get("namespace") in ("slurm", "inference")
+    ]
+    assert {each.type.rpartition(":")[2] for each in found} >= {"Deployment", *slinkys}
+    for each in found:
+        assert f"{PREFIX}-kueue-release-ready" in queued().depends_on(each), each.name
+
+
 def test_up_waits_for_the_floor_and_not_for_workers_that_kueue_holds_back() -> None:
     waits = one(f"{SLURM}-workers-train", queued()).inputs
     assert (waits["replicas"], waits["minReady"], waits["enough"]) == (10, 6, 6)
@@ -139,7 +153,7 @@ def test_up_waits_for_the_floor_and_not_for_workers_that_kueue_holds_back() -> N
 
 def test_kueue_is_installed_only_where_it_shares() -> None:
     assert not [each.name for each in whole().resources if "kueue" in each.name]
-    made = one(f"{PREFIX}-release-kueue", queued()).inputs
+    made = one(f"{PREFIX}-kueue-release", queued()).inputs
     assert (made["chart"], made["version"]) == ("oci://registry.k8s.io/kueue/charts/kueue", kueue.VERSION)
     assert made["values"]["controllerManager"]["nodeSelector"] == {"crusoe.ai/nodepool.name": "test-system"}
 
