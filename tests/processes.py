@@ -37,6 +37,14 @@ def command_line(process: psutil.Process) -> list[str]:
         return []
 
 
+def parents(process: psutil.Process) -> list[psutil.Process]:
+    """What started it, directly or not; empty once it is gone."""
+    try:
+        return process.parents()
+    except psutil.Error:
+        return []
+
+
 def mentioning(folder: Path) -> list[psutil.Process]:
     """Every other process with this folder, or something below it, in its command line."""
     return [

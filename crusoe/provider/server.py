@@ -24,8 +24,8 @@ GRACE_SECONDS: Final = 2.0
 """How long calls that are under way may take to answer after a signal."""
 
 WAKE_SECONDS: Final = 0.25
-"""How often the main thread looks up: it runs the handler of a signal that the system gave to another thread, which
-would not wake it."""
+"""How often the main thread looks up. The system may give a signal to another thread; that does not wake the main one,
+which has to run the handler."""
 
 WATCH_SECONDS: Final = 5.0
 MISSES: Final = 3
@@ -76,10 +76,12 @@ def watch(address: str, gone: threading.Event, seconds: float = WATCH_SECONDS) -
 
 def main() -> None:
     """Serve until the engine ends this process, or ends itself."""
-    stop = threading.Event()
+    gone = threading.Event()
+    # A handler may run while the main thread holds the event's lock, so it only takes a note.
+    signals: list[int] = []
 
-    def end(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
+    def end(number: int, _frame: FrameType | None) -> None:
+        signals.append(number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
@@ -89,8 +91,8 @@ def main() -> None:
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
     if address is not None:
-        threading.Thread(target=watch, args=(address, stop), daemon=True).start()
-    while not stop.wait(WAKE_SECONDS):
+        threading.Thread(target=watch, args=(address, gone), daemon=True).start()
+    while not signals and not gone.wait(WAKE_SECONDS):
         pass
     service.session.cancel.set()
     server.stop(GRACE_SECONDS).wait(2 * GRACE_SECONDS)

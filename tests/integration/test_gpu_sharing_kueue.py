@@ -104,7 +104,7 @@ def managers(folder: Path) -> list[psutil.Process]:
     """Processes of Kueue's managers in the pods of a cloud."""
     keepers = {process.pid for process in processes.mentioning(folder)}
     found = [process for process in psutil.process_iter() if processes.command_line(process)[:1] == ["/manager"]]
-    return [each for each in found if keepers & {parent.pid for parent in each.parents()}]
+    return [each for each in found if keepers & {parent.pid for parent in processes.parents(each)}]
 
 
 # What is there -------------------------------------------------------------------------------------------------------
@@ -503,8 +503,8 @@ def test_without_its_managers_nothing_starts_where_there_is_a_share_and_all_heal
     worker = next(iter(workers(site)))
     uid = pods(site, "slurm", "floor")[worker]["metadata"]["uid"]
     site.kubectl("-n", "kueue-system", "scale", MANAGERS, "--replicas=0")
-    until(lambda: managers(folder) == [], 60, "no manager runs")
     try:
+        until(lambda: managers(folder) == [], 60, "no manager runs")
         plain: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain", "namespace": "inference"}}
         plain["spec"] = {"containers": [{"name": "main", "image": "registry.example.com/any:1"}]}
         elsewhere = {**plain, "metadata": {"name": "plain", "namespace": "default"}}

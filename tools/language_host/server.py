@@ -190,8 +190,11 @@ def serve(engine: str) -> int:
     server.start()
     done = threading.Event()
 
-    def end(_number: int, _frame: FrameType | None) -> None:
-        done.set()
+    # A handler may run while the main thread holds the event's lock, so it only takes a note.
+    signals: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        signals.append(number)
 
     def watch() -> None:
         # The engine holds the other end: it closes even when the engine is killed.
@@ -203,7 +206,7 @@ def serve(engine: str) -> int:
         signal.signal(sign, end)
     threading.Thread(target=watch, daemon=True).start()
     print(port, flush=True)
-    while not done.wait(_WAKE_SECONDS):
+    while not signals and not done.wait(_WAKE_SECONDS):
         pass
     children.close()
     server.stop(grace=GRACE_SECONDS).wait(2 * GRACE_SECONDS)

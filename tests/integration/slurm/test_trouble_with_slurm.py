@@ -100,6 +100,8 @@ def test_ctrl_c_while_the_operator_is_waited_for(before_operator: Site, interrup
         process = project.start("up", "--yes", "--skip-preview", "-s", project.stack)
         until(lambda: bool(helm_knows(before_operator, "status=deployed")), 60, "the installation of the operator")
         until(lambda: OPERATOR in recorded(before_operator), 60, "its place in the state")
+        # The test before has made both; this run takes an interrupt for one once it is under way.
+        until(lambda: "pending_operations" in project.exported()["deployment"], 60, "something that is waited for")
         start = time.monotonic()
         for number in range(interrupts):
             time.sleep(0.5 * number)
