@@ -205,6 +205,10 @@ def _is_digest(said: list[str]) -> bool:
     return "steps" in digest or "changeSummary" in digest
 
 
+_AFTERWARDS = "Resource monitor has terminated, shutting down"
+"""What a program says when the engine has given up before it, or not, as it happens; the reason is told by another."""
+
+
 def clean(message: object) -> str:
     """Return a message without colours and spaces at its ends."""
     return _COLOURS.sub("", str(message or "")).strip()
@@ -212,7 +216,7 @@ def clean(message: object) -> str:
 
 def _diagnostic(event: Mapping[str, object]) -> Iterable[Diagnostic]:
     message = clean(event.get("message"))
-    if message and not event.get("ephemeral"):
+    if message and message != _AFTERWARDS and not event.get("ephemeral"):
         yield Diagnostic(str(event.get("urn") or ""), str(event.get("severity")), message)
 
 

@@ -136,6 +136,22 @@ def test_a_violation_does_not_hide_that_the_program_failed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("told", "outcome"),
+    [
+        ([violation("no"), diagnostic("preview failed")], Outcome.REFUSED),
+        ([diagnostic("a cause")], Outcome.FAILED),
+        ([], Outcome.FAILED),
+    ],
+)
+def test_what_a_program_says_when_the_engine_gave_up_first_is_no_cause(told: list[Json], outcome: Outcome) -> None:
+    """It says so or not, as it happens."""
+    afterwards = diagnostic("Resource monitor has terminated, shutting down")
+    with_it = review([*told, afterwards, summary("failed")], 1)
+    assert with_it.report.verdict.outcome is outcome
+    assert with_it.report == review([*told, summary("failed")], 1).report
+
+
+@pytest.mark.parametrize(
     ("told", "status", "outcome"),
     [
         ([], 1, Outcome.FAILED),
