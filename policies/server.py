@@ -188,14 +188,16 @@ def _resource(
     )
 
 
-def _diagnostic(policy: Policy, text: str, level: int, urn: str) -> analyzer_pb2.AnalyzeDiagnostic:
+def _diagnostic(
+    policy: Policy, text: str, level: analyzer_pb2.EnforcementLevel.ValueType, urn: str
+) -> analyzer_pb2.AnalyzeDiagnostic:
     return analyzer_pb2.AnalyzeDiagnostic(
         policyName=policy.name,
         policyPackName=pack.NAME,
         policyPackVersion=pack.VERSION,
         description=policy.refuses,
         message=f"{policy.refuses}\n{text}\nWhy: {policy.why}\nMore: {policy.url}",
-        enforcementLevel=level,  # type: ignore[arg-type] - the enumeration's own numbers
+        enforcementLevel=level,
         urn=urn,
     )
 

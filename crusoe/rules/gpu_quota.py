@@ -24,7 +24,8 @@ def classes(quota: object) -> list[str]:
     """Return the priority classes that a quota's spec is for; none when it is for other pods or for all."""
     terms = items(table(table(quota).get("scopeSelector")).get("matchExpressions"))
     named = [table(term) for term in terms if table(term).get("scopeName") == "PriorityClass"]
-    return [each for term in named if term.get("operator") == "In" for each in items(term.get("values")) if text(each)]  # type: ignore[misc] - text() has told
+    values = [each for term in named if term.get("operator") == "In" for each in items(term.get("values"))]
+    return [name for each in values if (name := text(each))]
 
 
 def above_capacity(path: str, asked: object, capacity: object, what: str = "it allows") -> list[Finding]:
