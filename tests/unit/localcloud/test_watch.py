@@ -16,6 +16,12 @@ from tests.unit.localcloud.conftest import Api, running
 CLUSTERS = "{p}/kubernetes/clusters"
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How soon a changed setting is noticed."""
+    monkeypatch.setattr("localcloud.watch._TICK_SECONDS", 0.01)
+
+
 async def until(reached: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not reached():
@@ -37,8 +43,7 @@ async def test_what_ended_is_started_again_with_its_nodes(api: Api) -> None:
     assert api.plane.node_specs[cluster] == nodes
 
 
-async def test_switched_off_it_looks_only_when_asked(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("localcloud.watch._TICK_SECONDS", 0.01)
+async def test_switched_off_it_looks_only_when_asked(api: Api) -> None:
     cluster = await api.cluster()
     settings = await api.admin("PATCH", "settings", {"watch_seconds": 0})
     assert settings["watch_seconds"] == 0

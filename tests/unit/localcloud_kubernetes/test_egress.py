@@ -33,8 +33,9 @@ def home(tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def proxy(home: Home) -> Iterator[list[tuple[str, int]]]:
+def proxy(home: Home, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
     """A running proxy that knows one host and forwards to another; yields what it was asked for."""
+    monkeypatch.setattr("localcloud.kubernetes.egress._ACCEPT_SECONDS", 0.02)
     asked: list[tuple[str, int]] = []
     listener = socket.create_server(("127.0.0.1", 0))
     port = int(listener.getsockname()[1])

@@ -42,9 +42,13 @@ def server() -> Generator[FileServer]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        # With Python's five, one of several connections at once is only taken when it is tried again a second later.
+        request_queue_size = 64
+
     released = threading.Event()
-    httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    httpd.daemon_threads = True
+    httpd = Server(("127.0.0.1", 0), Handler)
     state = FileServer(httpd.server_address[1])
     threading.Thread(target=httpd.serve_forever, args=(0.01,), daemon=True).start()
     yield state
