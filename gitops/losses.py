@@ -1,4 +1,4 @@
-"""What can't be taken back: replacements and deletions of clusters, GPU pools, NodeSets, disks and keys.
+"""What can't be taken back: replacements and deletions of clusters, GPU pools, NodeSets, disks and keys, and new keys.
 
 A retired GPU pool is approved by that: its nodes are drained before it goes. Everything else needs a person's word on
 exactly these losses, a label that is made of them. What is protected Pulumi refuses itself, label or not.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from crusoe import catalog
 from gitops.changes import Resource
@@ -76,6 +77,7 @@ _POOL = _Kind(
     "(docs/concepts.md, `Removing a node pool`); for another type add a second pool before",
 )
 _NODE_SET = _Kind("NodeSet", _node_set, "drain its nodes in Slurm first")
+_SECRET = "crusoe:index:GeneratedSecret"  # noqa: S105 - a type's name
 _KEY = _Kind("key", _key, "docs/runbooks/rotate-slurm-keys.md has the order of steps")
 _KINDS = {
     "crusoe:index:KubernetesCluster": _Kind("cluster", _cluster, "bring up a second cluster and move the work over"),
@@ -85,7 +87,7 @@ _KINDS = {
     "crusoe:index:StorageDisk": _Kind("disk", _disk, "copy the data to another disk first"),
     "kubernetes:core/v1:PersistentVolumeClaim": _Kind("disk", _claim, "copy the data first"),
     "kubernetes:core/v1:PersistentVolume": _Kind("disk", _volume, "copy the data first"),
-    "crusoe:index:GeneratedSecret": _KEY,
+    _SECRET: _KEY,
 }
 
 
@@ -104,9 +106,7 @@ def _kind(resource: Resource) -> _Kind | None:
 
 def losses(resources: Iterable[Resource], labels: Collection[str] = ()) -> list[Loss]:
     """Return what would be lost, the blocked first; `labels` are those that people have given the change."""
-    taken = [
-        (each, kind) for each in resources if each.op in (Op.DELETE, Op.REPLACE) and (kind := _kind(each)) is not None
-    ]
+    taken = [(each, kind) for each in resources if _goes(each) and (kind := _kind(each)) is not None]
     open_ones = [each for each, _ in taken if not _is_retired(each)]
     given = label(open_ones)
     approved = given in {each.strip() for each in labels}
@@ -122,19 +122,39 @@ def losses(resources: Iterable[Resource], labels: Collection[str] = ()) -> list[
                 lost=kind.lost(each),
                 approve=_way(each, kind, given),
                 approved_by="retire" if retired else f"the label {given}" if approved else None,
-                blocked=each.protected,
+                blocked=each.protected and each.op is not Op.UPDATE,
             )
         )
     return sorted(found, key=lambda loss: (not loss.blocked, loss.approved_by is not None))
 
 
+def _goes(resource: Resource) -> bool:
+    return resource.op in (Op.DELETE, Op.REPLACE) or _is_drawn_anew(resource)
+
+
+def _is_drawn_anew(resource: Resource) -> bool:
+    """Whether another key takes the place of this one, under the same resource."""
+    return (
+        resource.type == _SECRET
+        and resource.op is Op.UPDATE
+        and any(one.path.startswith("keepers") for one in resource.properties)
+    )
+
+
 def _is_retired(resource: Resource) -> bool:
-    return _KINDS.get(resource.type) is _POOL and resource.op is Op.DELETE and resource.before.get("drained") is True
+    """Whether it goes empty: a pool whose nodes were drained, or the NodeSet that had its workers there."""
+    kind = _kind(resource)
+    drained = kind is _POOL and resource.before.get("drained") is True
+    spec = resource.before.get("spec")
+    empty = kind is _NODE_SET and isinstance(spec, dict) and cast("dict[str, Any]", spec).get("replicas") == 0
+    return resource.op is Op.DELETE and (drained or empty)
 
 
 def _way(resource: Resource, kind: _Kind, given: str | None) -> str:
     if _is_retired(resource):
         return "its nodes were drained (`retire`)"
+    if resource.op is Op.UPDATE:
+        return f"put the label `{given}` on the pull request; {kind.instead}"
     if resource.protected and kind is not _POOL:
         return f"take its protection off first (`platform.protect: false`, with an `up` of its own); or {kind.instead}"
     if resource.protected:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crusoe.rules.finding import Finding
 
 _MESSAGE_BYTES = 400 << 20
+_GRACE_SECONDS = 5.0
 _LEVELS = {
     "advisory": analyzer_pb2.ADVISORY,
     "mandatory": analyzer_pb2.MANDATORY,
@@ -245,4 +246,5 @@ def main() -> None:
     except KeyboardInterrupt:
         pass
     finally:
-        server.stop(0)
+        # What is under way is answered, the engine's word that it is done too.
+        server.stop(_GRACE_SECONDS).wait(2 * _GRACE_SECONDS)

@@ -23,6 +23,9 @@ KEPT = {
 KEPT_IN_CLUSTER = {"NodeSet": "the workers and the jobs on them", "GeneratedSecret": "what was made with it"}
 """The same for what can be made again, at a price."""
 
+LENT = "gpuplatform/lent"
+"""Label of a NodeSet whose workers are on borrowed nodes, and end whenever those are wanted back."""
+
 NODE_SETS = kinds.kubernetes("NodeSet", group=kinds.SLINKY)
 
 
@@ -42,6 +45,11 @@ def _protected(resource: Resource, parameters: Parameters) -> Iterator[Finding]:
 
 
 def _protected_in_cluster(resource: Resource, parameters: Parameters) -> Iterator[Finding]:
+    if resource.kind == "NodeSet":
+        gone = resource.read("spec", "replicas") == 0
+        lent = resource.read("metadata", "labels", LENT) == "true"
+        if gone or lent or (resource.unknown and not resource.protect):
+            return
     yield from _unprotected(resource, parameters, KEPT_IN_CLUSTER[resource.kind])
 
 
@@ -78,10 +86,10 @@ POLICIES = [
     ),
     ResourcePolicy(
         name="production-protected-slurm",
-        level="advisory",
         refuses="In production Slinky's NodeSets and generated keys are protected.",
-        why="They can be made again, but jobs end and every daemon has to be restarted.",
-        fix="Set the resource option protect to true; to rotate a key, take the protection away in an `up` of its own.",
+        why="They can be made again, but jobs end and every daemon has to be restarted. A NodeSet without replicas is "
+        "on its way out, and one labelled `gpuplatform/lent` has its workers on borrowed nodes: these may go.",
+        fix="Set the resource option protect to true. A key is drawn anew by its keepers, in place.",
         parameters=STACKS,
         applies=kinds.either(kinds.one_of(kinds.SECRET), NODE_SETS),
         check=_protected_in_cluster,

@@ -61,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage rarely, and not among modules and tests, which stay: it takes a tenth of the unit tests' time."""
+    """Look for garbage rarely, and not among modules and tests, which stay: it took a tenth of the unit tests' time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)

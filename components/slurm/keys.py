@@ -40,6 +40,7 @@ class Keys(pulumi.ComponentResource):
         cluster: Cluster,
         namespace: pulumi.Resource,
         secrets: Callable[[str], pulumi.Output[str]],
+        protect: bool,
         opts: pulumi.ResourceOptions,
     ) -> None:
         """Declare the secrets that the plan needs; `secrets` reads one of the stack's by its name."""
@@ -52,7 +53,7 @@ class Keys(pulumi.ComponentResource):
                 length=length,
                 encoding=encoding,
                 keepers=kept,
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=pulumi.ResourceOptions(parent=self, protect=protect),
             )
             return secret.value
 

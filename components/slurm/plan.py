@@ -6,7 +6,7 @@ and which objects there will be. What only the cloud knows is asked before: core
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from components.node_pools import Pool
@@ -139,6 +139,7 @@ class SlinkyPlan:
         actor: spec of the actor's Deployment; None without.
         webhook_secret: name of the stack's secret with the URL that jobs' ends are told to.
         workers: by NodeSet, which has the key of its pool, or begins with it where a pool has two.
+        leaving: workers of pools that are being retired: none, so that Slurm drains those that are there.
         shared: shared disks.
         tokens: specs of the Tokens, by name.
         bridge: release of slurm-bridge, None unless asked for.
@@ -164,6 +165,7 @@ class SlinkyPlan:
     actor: Spec | None
     webhook_secret: str | None
     workers: Mapping[str, WorkerPlan]
+    leaving: Mapping[str, WorkerPlan]
     shared: tuple[SharedDisk, ...]
     state_size: str
     tokens: Mapping[str, Spec]
@@ -249,6 +251,11 @@ def slinky(
                 worker(slurm, key, pool, configuration, sizes), slurm_pool(slurm, key, pool, sizes), configuration
             )
         },
+        leaving={
+            key: without_workers(worker(slurm, key, pool, configuration, sizes))
+            for key, pool in pools.items()
+            if pool.settings.retire and included(slurm, key, pool)
+        },
         shared=shared,
         state_size=slurm.state.size,
         tokens=tokens(slurm),
@@ -303,8 +310,22 @@ def bridge(slurm: SlurmSettings, references: Mapping[str, str]) -> Chart | None:
 
 def uses(slurm: SlurmSettings, key: str, pool: Pool) -> bool:
     """Whether Slurm has workers in a pool."""
+    return included(slurm, key, pool) and not pool.settings.retire
+
+
+def included(slurm: SlurmSettings, key: str, pool: Pool) -> bool:
+    """Whether a pool is Slurm's by the settings, retired or not."""
     wanted = slurm.pools[key].include if key in slurm.pools else None
-    return (pool.gpus > 0 if wanted is None else wanted) and not pool.settings.retire
+    return pool.gpus > 0 if wanted is None else wanted
+
+
+def without_workers(plan: WorkerPlan) -> WorkerPlan:
+    """The NodeSet without a worker and without a partition.
+
+    Its operator drains the workers that are there. Replicas count in one scaling mode only, and workers of another mode
+    than the NodeSet's are drained as well (Slinky 1.2).
+    """
+    return replace(plan, worker=replace(plan.worker, replicas=0, scaling_mode="StatefulSet", partition=None))
 
 
 def shared_disks(home: HomeSettings, disks: Mapping[str, DiskSettings]) -> tuple[SharedDisk, ...]:

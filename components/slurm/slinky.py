@@ -31,6 +31,9 @@ from crusoe.rules.slinky import API_VERSION
 Secrets = Callable[[str], pulumi.Output[str]]
 """Reads a secret of the stack by its name."""
 
+LENT_LABEL = "gpuplatform/lent"
+"""Label of a NodeSet on borrowed nodes: its workers come and go, so it is not protected, and policies don't mind."""
+
 Guards = Callable[[Sequence[pulumi.Resource]], Sequence[pulumi.Resource]]
 """Declares, once Slurm's namespace and what decides over its pods stand, what has to stand before the first worker."""
 
@@ -77,7 +80,15 @@ class Slinky(pulumi.ComponentResource):
         )
         self._namespace = releases.namespace
         hook = self._ready("webhook", {"Webhook": WEBHOOK}, [*releases.all], namespace=NAMESPACE_OPERATOR)
-        keys = Keys(f"{name}-keys", plan, cluster=cluster, namespace=releases.namespace, secrets=secrets, opts=own)
+        keys = Keys(
+            f"{name}-keys",
+            plan,
+            cluster=cluster,
+            namespace=releases.namespace,
+            secrets=secrets,
+            protect=protect,
+            opts=own,
+        )
         claims = Volumes(
             f"{name}-volumes",
             self._volumes(stack, location, disks, protect=protect),
@@ -129,7 +140,7 @@ class Slinky(pulumi.ComponentResource):
         checks = [*self._health(), *(guards([releases.namespace, *programs]) if guards else ())]
         parts = {"Controller": objects.CONTROLLER, "RestApi": objects.REST_API, "LoginSet": objects.LOGIN}
         ready = self._ready("control", parts, [rest, logins])
-        self.node_sets = self._workers([controller, rest, *people, *checks], ready)
+        self.node_sets = self._workers([controller, rest, *people, *checks], ready, protect=protect)
         self.login_host = service.status.apply(login.address) if service is not None else pulumi.Output.from_input("")
         self.register_outputs({"loginHost": self.login_host, "nodeSets": list(self.node_sets)})
 
@@ -241,14 +252,28 @@ class Slinky(pulumi.ComponentResource):
         accounting = self._object("accounting", "Accounting", objects.ACCOUNTING, plan.accounting, base)
         return [accounting, self._ready("slurmdbd", {"Accounting": objects.ACCOUNTING}, [accounting])]
 
-    def _workers(self, before: Sequence[pulumi.Resource], ready: pulumi.Resource) -> dict[str, KubernetesObject]:
+    def _workers(
+        self, before: Sequence[pulumi.Resource], ready: pulumi.Resource, *, protect: bool
+    ) -> dict[str, KubernetesObject]:
         """Each NodeSet, and what drains it before it goes.
 
-        The NodeSets do not wait until slurmctld runs: each one that comes later restarts it.
+        The NodeSets do not wait until slurmctld runs: each one that comes later restarts it. That of a pool that is
+        being retired has no workers and no protection any more, and goes with the pool.
         """
+        pods = self._plan.pods
+        for key, worker in self._plan.leaving.items():
+            self._object(f"nodeset-{key}", "NodeSet", key, worker.spec(pods), before)
         found: dict[str, KubernetesObject] = {}
         for key, worker in self._plan.workers.items():
-            node_set = self._object(f"nodeset-{key}", "NodeSet", key, worker.spec(self._plan.pods), before)
+            node_set = self._object(
+                f"nodeset-{key}",
+                "NodeSet",
+                key,
+                worker.spec(pods),
+                before,
+                labels={LENT_LABEL: "true"} if worker.lent else {},
+                protect=protect and not worker.lent,
+            )
             SlurmWorkers(
                 f"{self._name}-workers-{key}",
                 cluster_id=self._cluster.cluster.id,
@@ -274,14 +299,18 @@ class Slinky(pulumi.ComponentResource):
         name: str,
         spec: pulumi.Input[Mapping[str, Any]],
         after: Sequence[pulumi.Resource],
+        *,
+        labels: Mapping[str, str] | None = None,
+        protect: bool = False,
     ) -> KubernetesObject:
+        inside = self._cluster.inside(self, after)
         return KubernetesObject(
             f"{self._name}-{thing}",
             API_VERSION,
             kind,
-            {"name": name, "namespace": NAMESPACE},
+            {"name": name, "namespace": NAMESPACE, **({"labels": labels} if labels else {})},
             {"spec": spec},
-            self._cluster.inside(self, after),
+            pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(protect=protect)) if protect else inside,
         )
 
     def _ready(

@@ -1,7 +1,8 @@
 """Secrets that are made once and kept in the stack's state, such as Slurm's keys.
 
 A program has to give the same inputs on each run, so a key can't be drawn in it. This resource draws one when it is
-created, and another only when its `keepers` change. It knows nothing of the cloud.
+created, and another in its place only when its `keepers` change, so that a protected one can be drawn anew. It knows
+nothing of the cloud.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from crusoe.provider.kind import Kind, Reading
 from crusoe.provider.properties import Difference, Effect, Output, Property
 from crusoe.provider.run import Run
 from crusoe.provider.shapes import MapOf, Text, Whole
-from crusoe.provider.values import Values
+from crusoe.provider.values import UNKNOWN, Values
 
 ENCODINGS: Final = ("hex", "base64", "base64url", "alphanumeric")
 LENGTH, ENCODING = 32, "base64"
@@ -57,20 +58,21 @@ class GeneratedSecret(Kind):
         Property(
             "keepers",
             MapOf(Text()),
-            "Any values; when one changes, the secret is drawn anew.",
-            effect=Effect.REPLACE,
+            "Any values; when one changes, the secret is drawn anew, in place.",
             write_only=True,
             assumed={},
         ),
     )
-    outputs = (Output("value", Text(), "The secret.", secret=True),)
+    outputs = (Output("value", Text(), "The secret.", secret=True, stable=False),)
+
+    def planned_update(self, state: Values, news: Values, changes: Sequence[Difference]) -> Values:
+        """Say that the secret will be another one."""
+        return {**super().planned_update(state, news, changes), "value": UNKNOWN}
 
     def create(self, run: Run, inputs: Values) -> tuple[str, Values]:
         """Draw a secret; its id tells nothing of it."""
         del run
-        length, encoding = inputs.get("length"), inputs.get("encoding")
-        value = draw(length if isinstance(length, int) else LENGTH, encoding if isinstance(encoding, str) else ENCODING)
-        return str(uuid.uuid4()), self.state_of(inputs, {"value": value})
+        return str(uuid.uuid4()), self.state_of(inputs, {"value": _drawn(inputs)})
 
     def read(self, run: Run, object_id: str, inputs: Values, state: Values) -> Reading | None:
         """Keep what is recorded; an import reads the value from a file."""
@@ -93,13 +95,18 @@ class GeneratedSecret(Kind):
         return Reading(str(uuid.uuid4()), found, {"value": value, properties.UNREAD: [*unread]})
 
     def update(self, run: Run, object_id: str, state: Values, news: Values, changes: Sequence[Difference]) -> Values:
-        """Nothing can change in place; keep the value."""
+        """Draw another, which is what a changed keeper asks for."""
         del run, object_id, changes
-        return self.state_of(news, {}, state)
+        return self.state_of(news, {"value": _drawn(news)}, state)
 
     def delete(self, run: Run, object_id: str, state: Values) -> None:
         """Forget it, which the engine does."""
         del run, object_id, state
+
+
+def _drawn(inputs: Values) -> str:
+    length, encoding = inputs.get("length"), inputs.get("encoding")
+    return draw(length if isinstance(length, int) else LENGTH, encoding if isinstance(encoding, str) else ENCODING)
 
 
 def draw(length: int, encoding: str) -> str:

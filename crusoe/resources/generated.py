@@ -11,7 +11,7 @@ from crusoe.resources.base import CrusoeResource
 
 
 class GeneratedSecretInputs(TypedDict):
-    """Inputs of a generated secret; a change of any draws it anew.
+    """Inputs of a generated secret; a change of any draws it anew, of `keepers` in place.
 
     Attributes:
         length: random bytes; characters with alphanumeric. 32 when left out.

@@ -92,6 +92,13 @@ class Pack:
         """Names of the policies that refuse a program, advice left out."""
         return {each.policy for each in self.judge(*resources, stack=stack) if each.level == "mandatory"}
 
+    def cancel_during(self, *resources: Json) -> int:
+        """Tell it to end while it judges a stack; return how much it still says of that. Raises grpc.RpcError."""
+        sent = [_sent(each, "prod") for each in resources]
+        answer = self._stub.AnalyzeStack.future(analyzer_pb2.AnalyzeStackRequest(resources=sent))
+        self._stub.Cancel(empty_pb2.Empty())
+        return len(answer.result().diagnostics)
+
     def close(self) -> None:
         """Tell it to end."""
         self._stub.Cancel(empty_pb2.Empty())
@@ -101,6 +108,17 @@ class Pack:
 @contextmanager
 def running(folder: Path = ROOT / "policies", python: str = sys.executable) -> Generator[Pack]:
     """The pack in a folder, in a process of its own; it ends with the test."""
+    with started(folder, python) as (process, pack):
+        yield pack
+        pack.close()
+        assert process.wait(10) == 0
+
+
+@contextmanager
+def started(
+    folder: Path = ROOT / "policies", python: str = sys.executable
+) -> Generator[tuple[subprocess.Popen[str], Pack]]:
+    """The process of a pack, and what speaks to it."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("PULUMI_")}
     environ.pop("PYTHONPATH", None)
     process = subprocess.Popen(
@@ -115,10 +133,7 @@ def running(folder: Path = ROOT / "policies", python: str = sys.executable) -> G
         assert process.stdout
         port = process.stdout.readline().strip()
         assert port.isdigit(), process.communicate()[1]
-        pack = Pack(int(port))
-        yield pack
-        pack.close()
-        assert process.wait(10) == 0
+        yield process, Pack(int(port))
     finally:
         process.kill()
         process.communicate()

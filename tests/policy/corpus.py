@@ -320,7 +320,7 @@ CORPUS = [
         "keys and workers of production",
         {"type": "crusoe:index:GeneratedSecret", "properties": {"length": 32}},
         slinky("NodeSet", replicas=1),
-        advised="production-protected-slurm",
+        refused="production-protected-slurm",
         stack="prod",
     ),
     bad(

@@ -133,6 +133,7 @@ CASES: dict[str, tuple[list[Json], str]] = {
         "value",
     ),
     "production-protected": ([examples.pool(type=UNKNOWN)], "type"),
+    "production-protected-slurm": ([examples.workers(replicas=UNKNOWN)], "spec.replicas"),
     "gpu-limit-pool": ([examples.pool(count=UNKNOWN)], "count"),
     "gpu-limit-stack": ([examples.pool(count=UNKNOWN)], "count"),
     "fabric-partition": ([examples.pool(type="h100-80gb-sxm-ib.8x", count=UNKNOWN)], "count"),
@@ -140,7 +141,6 @@ CASES: dict[str, tuple[list[Json], str]] = {
 
 # They judge what is always known: options of the program, texts as they are, the configuration.
 ALWAYS_KNOWN = {
-    "production-protected-slurm",
     "named-delete-before-replace",
     "secret-in-clear",
     "exemption-live",

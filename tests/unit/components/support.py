@@ -10,8 +10,8 @@ from typing import Any, cast
 import pulumi
 from pulumi.runtime import resource as registration
 from pulumi.runtime import rpc, set_all_config, set_mocks
-from pulumi.runtime.proto import source_pb2
 from pulumi.runtime.mocks import MockCallArgs, MockMonitor, MockResourceArgs, Mocks
+from pulumi.runtime.proto import source_pb2
 
 from components.configuration import read
 from components.platform import Platform, PlatformSettings

@@ -84,6 +84,7 @@ def test_real_environments_are_protected_and_closed(stack: str) -> None:
     assert settings(stack)["cloud"]["endpoint"] == "https://api.cloud.crusoe.ai/v1"
     protected = {each.type.rpartition(":")[2] for each in deployment.resources if each.protect}
     guarded = {"VpcNetwork", "VpcSubnet", "KubernetesCluster", "KubernetesNodePool", "StorageDisk"}
+    guarded |= {"NodeSet", "GeneratedSecret"}
     # With the namespace of a share go all pods in it.
     assert protected == guarded | ({"Namespace"} if "gpuSharing" in settings(stack) else set())
     sources = {

@@ -103,6 +103,23 @@ def test_a_retired_pool_may_go_and_no_label_is_asked_for() -> None:
     assert report.losses[0].approved_by == "retire"
 
 
+def test_the_nodeset_of_a_retired_pool_may_go_with_it() -> None:
+    assert reviewed(gone(SLINKY, {"spec": {"replicas": 0}})).report.losses[0].approved_by == "retire"
+    assert reviewed(gone(SLINKY, {"spec": {"replicas": 2}})).report.losses[0].approved_by is None
+
+
+def test_a_key_that_is_drawn_anew_needs_approval_though_it_is_protected() -> None:
+    old = state(KEY, "it", {"keepers": {"version": "1"}}, protect=True)
+    told = step(
+        "update", old, state(KEY, "it", {"keepers": {"version": "2"}}, protect=True), {"keepers.version": "update"}
+    )
+    report = reviewed(told).report
+    assert report.verdict.outcome is Outcome.NEEDS_APPROVAL
+    assert [(loss.what, loss.blocked) for loss in report.losses] == [("key", False)]
+    assert report.verdict.label
+    assert reviewed(told, labels=[report.verdict.label]).report.verdict.outcome is Outcome.SAFE
+
+
 def test_retire_in_the_same_change_approves_nothing() -> None:
     old, new = state(POOL, "it", H100), state(POOL, "it", {**H100, "drained": True})
     told = step("replace", old, new, {"drained": "update-replace"})

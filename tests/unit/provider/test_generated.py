@@ -10,6 +10,7 @@ import pytest
 
 from crusoe.provider.faults import RefusalError
 from crusoe.provider.generated import GeneratedSecret, draw
+from crusoe.provider.values import UNKNOWN
 from tests.unit.provider.support import Bench, values
 
 INPUTS = values(length=32, encoding="base64")
@@ -47,8 +48,21 @@ def test_it_needs_no_cloud() -> None:
     assert not bench.api.requests
 
 
-@pytest.mark.parametrize("change", [{"length": 64}, {"encoding": "hex"}, {"keepers": {"rotation": "2"}}])
-def test_every_change_draws_anew(change: dict[str, object]) -> None:
+def test_another_keeper_draws_anew_in_place() -> None:
+    bench, kind = Bench(), GeneratedSecret()
+    object_id, state = kind.create(bench.run(), INPUTS)
+    news = {**INPUTS, **values(keepers={"rotation": "2"})}
+    changes = kind.differences(INPUTS, state, news)
+    assert [(one.path, one.replaces) for one in changes] == [("keepers", False)]
+    assert kind.planned_update(state, news, changes)["value"] is UNKNOWN
+    after = kind.update(bench.run(), object_id, state, news, changes)
+    assert after["value"] != state["value"]
+    assert len(base64.b64decode(str(after["value"]), validate=True)) == 32
+    assert not kind.differences(news, after, news)
+
+
+@pytest.mark.parametrize("change", [{"length": 64}, {"encoding": "hex"}])
+def test_another_form_replaces(change: dict[str, object]) -> None:
     kind = GeneratedSecret()
     found = kind.differences(INPUTS, kind.state_of(INPUTS, {}), {**INPUTS, **values(**change)})
     assert found

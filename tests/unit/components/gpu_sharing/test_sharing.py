@@ -16,6 +16,7 @@ from components import node_pools
 from components.gpu_sharing import kueue, plan, plan_command, table
 from components.slurm import charts
 from crusoe.rules import slinky
+from policies import state
 from tests.harness import ROOT, merge
 from tests.unit.components.gpu_sharing.support import H100
 from tests.unit.components.support import Deployment, Recorded, deploy_platform, faults, settings_document, settings_of
@@ -208,6 +209,14 @@ def test_everything_goes_with_the_cluster_and_is_made_anew_in_another() -> None:
 def test_namespaces_with_somebodys_pods_are_protected_and_nothing_else_is() -> None:
     assert {each.name for each in own(whole()) if each.protect} == {f"{PREFIX}-namespace-inference"}
     assert not any(each.protect for each in own(deploy_platform(document({"protect": False}))))
+
+
+def test_workers_on_borrowed_nodes_are_not_protected_and_policies_can_see_why() -> None:
+    floor, lent = (one(f"{SLURM}-nodeset-{key}") for key in ("train", "train-borrow"))
+    assert floor.protect
+    assert "labels" not in floor.inputs["metadata"]
+    assert not lent.protect
+    assert lent.inputs["metadata"]["labels"] == {state.LENT: "true"}
 
 
 def test_a_shared_pool_has_a_floor_that_is_waited_for_and_borrowers_that_are_not() -> None:

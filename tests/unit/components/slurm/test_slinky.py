@@ -359,10 +359,25 @@ def test_another_pool_is_an_addition_and_changes_nothing_else() -> None:
     assert {f"{PREFIX}-nodeset-more", f"{PREFIX}-workers-more", "platform-pools-more"} == after.keys() - before.keys()
 
 
-def test_a_retired_pool_has_no_workers() -> None:
-    changed = document()
-    changed["nodePools"]["old"] = {"type": "h100-80gb-sxm-ib.8x", "count": 1, "retire": True}
-    assert f"{PREFIX}-nodeset-old" not in {each.name for each in deploy_platform(changed).resources}
+@pytest.mark.parametrize("mode", ["StatefulSet", "DaemonSet"])
+def test_the_nodeset_of_a_retired_pool_has_no_workers_and_no_protection(mode: str) -> None:
+    changed = document(pools={"old": {"scalingMode": mode}})
+    changed["protect"] = True
+    changed["nodePools"]["old"] = {"type": "h100-80gb-sxm-ib.8x", "count": 1}
+    assert slurm("nodeset-old", deploy_platform(changed)).protect
+    changed["nodePools"]["old"]["retire"] = True
+    deployment = deploy_platform(changed)
+    node_set = slurm("nodeset-old", deployment)
+    assert not node_set.protect
+    spec = node_set.inputs["spec"]
+    assert (spec["replicas"], spec["scalingMode"], spec["partition"]) == (0, "StatefulSet", {"enabled": False})
+    assert f"{PREFIX}-workers-old" not in {each.name for each in deployment.resources}
+
+
+def test_node_sets_and_keys_are_protected_with_the_platform() -> None:
+    for protect in (True, False):
+        deployment = deploy_platform({**document(), "protect": protect})
+        assert {each.protect for each in (*deployment.of("NodeSet"), *deployment.of("GeneratedSecret"))} == {protect}
 
 
 def test_slurm_bridge_is_off_unless_asked_for() -> None:
