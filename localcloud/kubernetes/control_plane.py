@@ -241,8 +241,19 @@ class KwokControlPlane:
 
     def _make(self, cluster: ClusterSpec, home: Home, record: Record | None) -> Record:
         """Lay a control plane out and start it, in place of whatever was left of one."""
+        ports = record.ports if record else self._choose_ports()
+        try:
+            return self._lay_out(cluster, home, ports)
+        except ControlPlaneError:
+            taken = any(answers(port) for component in COMPONENTS for port in ports.of(component))
+            if not taken or (record is not None and record.created):
+                raise
+            # Another local cloud has chosen one of them in the same second, and nobody knows of them yet.
+            return self._lay_out(cluster, home, self._choose_ports())
+
+    def _lay_out(self, cluster: ClusterSpec, home: Home, ports: Ports) -> Record:
         address = cluster.api_address
-        record = Record(ports=record.ports if record else self._choose_ports())
+        record = Record(ports=ports)
         documents = kwokctl_configuration(cluster, home, record.ports, self._binary)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         processes.end(home)

@@ -155,6 +155,21 @@ def test_a_port_that_somebody_took_is_named(live: Live) -> None:
     fresh(live).ensure_running(CLUSTER)
 
 
+def test_a_port_that_somebody_took_before_the_first_start_is_given_up(
+    make_plane: MakePlane, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plane, home = make_plane(), Home(root, OTHER.id)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        chosen = [Ports(*choose_ports(5, ()), other.getsockname()[1]), Ports(*choose_ports(6, ()))]
+        wanted = chosen[1]
+        monkeypatch.setattr(plane, "_choose_ports", lambda: chosen.pop(0))
+        plane.create(OTHER)
+    record = home.read()
+    assert record is not None
+    assert record.ports == wanted
+    assert set(components_of(home)) == ALL
+
+
 def test_two_clusters_share_no_port_and_no_setting_of_the_user(
     live: Live, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -112,7 +112,8 @@ def test_one_option_of_slurm_conf_changes_the_controller_alone(site: Site) -> No
 
 
 def test_another_pool_is_an_addition(site: Site) -> None:
-    site.project.change_settings({"nodePools": {"more": {"type": "h100-80gb-sxm-ib.8x", "count": 1}}})
+    more = {"type": "h100-80gb-sxm-ib.8x", "count": 1}
+    site.project.change_settings({"nodePools": {"more": more}, "protect": True})
     assert changes(site.project.preview()) == {
         "create": ["platform-pools-more", "platform-slurm-slinky-nodeset-more", "platform-slurm-slinky-workers-more"]
     }
@@ -156,6 +157,27 @@ def test_a_worker_whose_pod_is_deleted_requeues_its_job_and_comes_back(site: Sit
         "train-0's return",
     )
     site.slurm("scancel", job)
+
+
+def test_a_protected_pool_is_retired_and_its_node_set_with_it(site: Site) -> None:
+    job = site.submit("sleep 10; echo whole > last.txt", "--nodelist=more-0", "--gpus=1", "--time=5")
+    site.wait_for(job, "RUNNING")
+    site.project.change_settings({"nodePools": {"more": {"retire": True}}})
+    site.project.up()
+    assert site.shell("cat /home/ada/last.txt", pod=("train-0", "slurmd")).strip() == "whole"
+    found = site.kubectl("-n", "slurm", "get", "nodesets", "-o", "json").out
+    assert {each["metadata"]["name"]: each["spec"]["replicas"] for each in json.loads(found)["items"]} == {
+        "train": 1,
+        "more": 0,
+    }
+    assert "more-0" not in site.states()
+    assert "more" not in site.slurm("sinfo", "--noheader", "--format=%R").out.split()
+    assert changes(site.project.preview()) == {}
+    site.project.change_settings({"nodePools": {"more": None}, "protect": False})
+    assert changes(site.project.preview()) == {
+        "delete": ["platform-pools-more", "platform-slurm-slinky-nodeset-more"],
+    }
+    site.project.up()
 
 
 def test_destroy_takes_a_minute_at_most_and_leaves_nothing(site: Site) -> None:
