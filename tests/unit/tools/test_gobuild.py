@@ -163,7 +163,7 @@ def test_without_a_proxy_to_reach_go_is_kept_from_waiting_for_it(
 def test_an_interrupted_build_ends_its_compilers(
     go: Go, gadget: Release, modules: Path, target: Path, network: Network
 ):
-    go.does('sleep 60 & echo $! > "$GO_SOURCE/compiler"; wait')
+    go.does(f"sleep 60 & {noted('$!', 'compiler')}; wait")
 
     def interrupt() -> None:
         if (go.folder / "compiler").exists():
@@ -179,6 +179,11 @@ def test_an_interrupted_build_ends_its_compilers(
     assert not is_running(compiler)
 
 
+def noted(pid: str, file: str) -> str:
+    """Shell that writes a process id into a file, which is not there before it is whole."""
+    return f'echo {pid} > "$GO_SOURCE/draft"; mv "$GO_SOURCE/draft" "$GO_SOURCE/{file}"'
+
+
 def is_running(pid: int) -> bool:
     """Whether a process is there and not merely unburied."""
     answer = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
@@ -186,7 +191,7 @@ def is_running(pid: int) -> bool:
 
 
 def test_a_terminated_run_leaves_nothing_half_made(go: Go, modules: Path, tmp_path: Path):
-    go.does('echo $$ > "$GO_SOURCE/started"; sleep 60')
+    go.does(f"{noted('$$', 'started')}; sleep 60")
     script = f"""
 import sys, signal
 from pathlib import Path
