@@ -9,7 +9,7 @@ import logging.handlers
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,7 +122,7 @@ def actors_of(cloud: Cloud) -> Mapping[str, Actor]:
     from localcloud.slurm.kubelet import Kubelets
     from localcloud.slurm.reach import rest_socket
 
-    kubelets = Kubelets(slurm_image, cloud.facts.vm_types, pod_tool)
+    kubelets = Kubelets(slurm_image, cloud.facts.vm_types, pod_tool, worker_image)
     cloud.dialer = kubelets.connect
     return {
         "egress": egress([webhook.resolve, kubelets.resolve]),
@@ -135,24 +135,31 @@ def actors_of(cloud: Cloud) -> Mapping[str, Actor]:
 
 def slurm_image() -> Path:
     """The folder with Slurm's programs; raises LabError where there is none."""
-    from localcloud.slurm.lab import LabError
-    from tools.errors import ToolError
     from tools.slurm_root.root import folder
 
-    try:
-        return folder()
-    except ToolError as error:
-        raise LabError(str(error)) from error
+    return _for_pods(folder)
+
+
+def worker_image() -> Path:
+    """The folder of workers and login pods, with PyTorch where it was made; raises LabError where there is none."""
+    from tools.slurm_root.root import worker_folder
+
+    return _for_pods(worker_folder)
 
 
 def pod_tool(name: str) -> Path:
     """A pinned tool that a pod runs; raises LabError where it is not there."""
-    from localcloud.slurm.lab import LabError
-    from tools.errors import ToolError
     from tools.toolchain import binary
 
+    return _for_pods(lambda: binary(name).resolve())
+
+
+def _for_pods(find: Callable[[], Path]) -> Path:
+    from localcloud.slurm.lab import LabError
+    from tools.errors import ToolError
+
     try:
-        return binary(name).resolve()
+        return find()
     except ToolError as error:
         raise LabError(str(error)) from error
 

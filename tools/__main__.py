@@ -7,22 +7,29 @@ from collections.abc import Sequence
 from types import FrameType
 
 from tools.errors import ToolError
+from tools.slurm_root.packages import CONTENTS
 from tools.slurm_root.root import folder as slurm_root
 from tools.toolchain import binary, ensure
 
-SLURM = "slurm"
+FOLDERS = {contents.name: contents for contents in CONTENTS}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tools", description="The pinned tools of this project.")
     commands = parser.add_subparsers(dest="command", required=True)
     fetch = commands.add_parser("ensure", help="fetch what is missing, then print the folder to put on PATH")
-    path = commands.add_parser("path", help=f"print the path of one tool that is there, or of the folder with {SLURM}")
+    path = commands.add_parser(
+        "path", help=f"print the path of one tool that is there, or of the folder {' or '.join(FOLDERS)}"
+    )
     path.add_argument("name", metavar="NAME")
     folder = commands.add_parser("bin", help="the same as ensure")
     for command in (fetch, folder):
         command.add_argument(
-            "--for", dest="need", choices=("dev", "cloud", "kueue"), default="dev", help="default: %(default)s"
+            "--for",
+            dest="need",
+            choices=("dev", "cloud", "kueue", "training"),
+            default="dev",
+            help="default: %(default)s",
         )
     return parser
 
@@ -38,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _terminated)
     try:
         if options.command == "path":
-            print(slurm_root() if options.name == SLURM else binary(options.name))
+            print(slurm_root(FOLDERS[options.name]) if options.name in FOLDERS else binary(options.name))
         else:
             print(ensure(options.need))
     except ToolError as error:

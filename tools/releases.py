@@ -7,11 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-Need = Literal["cloud", "dev", "kueue"]
+Need = Literal["cloud", "dev", "kueue", "training"]
 """What the tools are for: an `up` against a real environment, also the local cloud and everything around it, or by
 itself what only a local cloud with Kueue needs."""
 
-_KINDS: Mapping[Need, tuple[Need, ...]] = {"cloud": ("cloud",), "dev": ("cloud", "dev"), "kueue": ("kueue",)}
+_KINDS: Mapping[Need, tuple[Need, ...]] = {
+    "cloud": ("cloud",),
+    "dev": ("cloud", "dev"),
+    "kueue": ("kueue",),
+    "training": (),  # Debian packages, pinned in tools/slurm_root
+}
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from tools.network import Network
 from tools.progress import Reporter
 from tools.releases import Need, Release, load, needed_for
 from tools.slurm_root import root as slurm_root
+from tools.slurm_root.packages import TRAINING
 from tools.whole import LOCK_SECONDS, one_run, whole
 
 PROBE_SECONDS = 10.0
@@ -158,8 +159,8 @@ class Toolchain:
 def ensure(need: Need = "dev") -> Path:
     """Fetch what a need lacks and return the folder of links to every tool, to put on PATH.
 
-    The folder with Slurm belongs to `dev`; a machine that can't have it is told so, and has the rest. The chart that
-    comes with Kueue is put beside the local cloud's own.
+    The folder with Slurm belongs to `dev`; a machine that can't have it is told so, and has the rest. `training` is the
+    folder that has PyTorch too. The chart that comes with Kueue is put beside the local cloud's own.
 
     Raises:
         ToolMissingError: a tool can't be had on this machine.
@@ -168,6 +169,8 @@ def ensure(need: Need = "dev") -> Path:
     folder = links.refresh(binaries)
     if need == "kueue":
         links.put(binaries["kueue"].parent / "chart", places.CHARTS / "kueue")
+    if need == "training":
+        slurm_root.ensure(TRAINING)
     if need == "dev":
         try:
             slurm_root.ensure()

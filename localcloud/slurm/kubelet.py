@@ -171,9 +171,10 @@ class Kubelet:
         folder = self._pods / uid
         try:
             self._lab.ensure()
-            template = self._lab.folder / f"etc-{self._lab.image.name}"
+            image = self._lab.image_of(words(pod, "metadata", "labels").get(NAME_LABEL, ""))
+            template = self._lab.folder / f"etc-{image.name}"
             if not template.exists():
-                etc.make(template, self._lab.image, single_user=self._lab.single_user)
+                etc.make(template, image, single_user=self._lab.single_user)
             sources = self._sources[pod["metadata"]["namespace"]]
             volumes = materialise(pod, folder / "volumes", sources, single_user=self._lab.single_user)
             address = before.address if before else names.free_address(self._range(node), self._taken())
@@ -182,7 +183,7 @@ class Kubelet:
             # slurmrestd runs as a user of its own.
             rest.chmod(0o777)
             around = Surroundings(
-                image=self._lab.image,
+                image=image,
                 etc=template,
                 address=address,
                 prefix=self._lab.pods.prefixlen,
@@ -371,10 +372,18 @@ class Kubelets:
     """The kubelets of all clusters of one local cloud."""
 
     def __init__(
-        self, image: Callable[[], Path], vm_types: Mapping[str, VmType], tool: Callable[[str], Path] = no_tool
+        self,
+        image: Callable[[], Path],
+        vm_types: Mapping[str, VmType],
+        tool: Callable[[str], Path] = no_tool,
+        worker_image: Callable[[], Path] | None = None,
     ) -> None:
-        """`image` gives the folder with Slurm, `tool` another program by its name; both may raise LabError."""
+        """`image` gives the folder with Slurm, `tool` another program by its name; both may raise LabError.
+
+        `worker_image` gives the folder of workers and login pods where it is another one.
+        """
         self._image = image
+        self._worker_image = worker_image
         self._tool = tool
         self._vm_types = vm_types
         self._labs: dict[str, Lab] = {}
@@ -385,7 +394,7 @@ class Kubelets:
         """The actor of one cluster."""
         address = place.cluster.api_address
         network = ipaddress.IPv4Network(place.cluster.cluster_cidr)
-        lab = Lab(reach.lab_folder(place.home), self._image, network, (address,), self._tool)
+        lab = Lab(reach.lab_folder(place.home), self._image, network, (address,), self._tool, self._worker_image)
         api = urlsplit(place.api.address)
         door = ApiDoor(lab, address, API_PORT, forward_to((api.hostname or "", api.port or API_PORT)))
         self._labs[place.cluster.id] = lab

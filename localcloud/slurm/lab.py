@@ -32,6 +32,9 @@ _END_SECONDS = 5.0
 _CONNECT_SECONDS = 5.0
 _POLL_SECONDS = 0.01
 
+WORKERS = ("slurmd", "login")
+"""Kinds of pods whose image teams bring their own software in."""
+
 
 class LabError(Exception):
     """Pods can't be run as processes here; `str()` says why and what to do."""
@@ -49,6 +52,7 @@ class Lab:
     `folder` is the cluster's, `find_image` gives the folder with Slurm (LabError where there is none), `pods` is the
     range of the pods' addresses, of which the last one is the bridge's. `served` are other addresses of the bridge, for
     `listen`. `tool` finds a program by its name where that folder doesn't have it (LabError where there is none).
+    `find_worker_image` gives the folder of workers and login pods, which may have more in it; None for the same one.
     """
 
     folder: Path
@@ -56,11 +60,16 @@ class Lab:
     pods: ipaddress.IPv4Network
     served: tuple[str, ...] = ()
     tool: Callable[[str], Path] = no_tool
+    find_worker_image: Callable[[], Path] | None = None
 
     @property
     def image(self) -> Path:
         """The folder with Slurm. Raises LabError where there is none."""
         return self.find_image()
+
+    def image_of(self, pod: str) -> Path:
+        """The folder that a pod of this kind (`app.kubernetes.io/name`) runs. Raises LabError where there is none."""
+        return self.find_worker_image() if pod in WORKERS and self.find_worker_image is not None else self.image
 
     @property
     def nowhere(self) -> str:

@@ -5,10 +5,14 @@ testing's Slurm daemons and clients, sshd, bash and the small tools, and MariaDB
 refuses Debian testing's 11.8.9; measured). Nothing is installed and no package's script runs: the packages are unpacked
 into one folder, so neither root nor debootstrap is needed.
 
+A second folder, `training`, has the same and Debian's PyTorch (for CPUs, with gloo), so that a training job can run on
+the local cloud's workers; it is made when it is asked for.
+
 * `packages`   which packages, and the pure functions that find what they depend on
-* `pins`       the lock files `amd64.lock` and `arm64.lock`: every package file with its digest
+* `pins`       the lock files, such as `slurm-amd64.lock`: every package file with its digest
 * `archive`    mirrors, and what is trusted of them
 * `unpack`     .deb files into a folder
+* `python`     what installing a Python package would have done: its modules are compiled
 * `root`       the order of it all; `ensure` and `folder` are the way in
 
 `python -m tools.slurm_root` writes the lock files anew.

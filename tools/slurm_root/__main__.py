@@ -9,7 +9,7 @@ from tools.errors import ToolError
 from tools.network import Network
 from tools.slurm_root import pins
 from tools.slurm_root.archive import Archive, mirrors
-from tools.slurm_root.packages import SUITES, chosen, parse
+from tools.slurm_root.packages import CONTENTS, SUITES, chosen, parse
 
 ARCHITECTURES = ("amd64", "arm64")
 
@@ -20,9 +20,12 @@ def main() -> int:
         for arch in ARCHITECTURES:
             with tempfile.TemporaryDirectory() as scratch:
                 lists, snapshot = Archive(mirrors(os.environ), Network(), Path(scratch)).package_lists(SUITES, arch)
-            pinned = pins.of(chosen({suite: parse(text) for suite, text in lists.items()}), snapshot)
-            pins.lock_file(arch).write_text(pins.written(pinned), encoding="utf-8")
-            print(f"{pins.lock_file(arch)}: Slurm {pinned.slurm}, {len(pinned.files)} packages")
+            listed = {suite: parse(text) for suite, text in lists.items()}
+            for contents in CONTENTS:
+                pinned = pins.of(chosen(listed, contents), snapshot)
+                lock = pins.FOLDER / pins.lock_name(contents, arch)
+                lock.write_text(pins.written(pinned), encoding="utf-8")
+                print(f"{lock}: Slurm {pinned.slurm}, {len(pinned.files)} packages")
     except ToolError as error:
         print(error, file=sys.stderr)
         return 1

@@ -77,6 +77,44 @@ LEFT_OUT = frozenset(
 
 
 @dataclass(frozen=True)
+class Contents:
+    """What one folder holds.
+
+    `name` is also that of its folder and of its lock files, `added` are packages of the first suite beside `WANTED`,
+    `left_out` those that nobody gets though others depend on them.
+    """
+
+    name: str
+    added: tuple[str, ...]
+    left_out: frozenset[str]
+
+
+SLURM = Contents("slurm", (), LEFT_OUT)
+
+TRAINING = Contents(
+    "training",
+    ("python3-numpy", "python3-torch"),
+    LEFT_OUT
+    | {
+        # Tests and builds of PyTorch's own; `import torch` and training work without.
+        "libtorch-test",
+        "python3-expecttest",
+        "python3-hypothesis",
+        "python3-networkx",
+        "python3-numpy-dev",
+        "python3-requests",
+        "python3-setuptools",
+        # Plugins of Open MPI for hardware that nobody has here; the compilers they bring are large.
+        "libamdhip64-6",
+        "libhwloc-plugins",
+    },
+)
+"""The same with PyTorch for CPUs (gloo), as a team's worker image would have one for its GPUs."""
+
+CONTENTS = (SLURM, TRAINING)
+
+
+@dataclass(frozen=True)
 class Package:
     """One package of a package list."""
 
@@ -149,8 +187,8 @@ def closure(listed: Mapping[str, Package], wanted: Iterable[str], left_out: Coll
     return [found[name] for name in sorted(found)]
 
 
-def chosen(lists: Mapping[str, Mapping[str, Package]]) -> list[Package]:
-    """The packages of the folder, from the package list of each suite.
+def chosen(lists: Mapping[str, Mapping[str, Package]], contents: Contents = SLURM) -> list[Package]:
+    """The packages of a folder, from the package list of each suite.
 
     Raises:
         DownloadError: a package is missing, or Slurm is of another line.
@@ -158,7 +196,7 @@ def chosen(lists: Mapping[str, Mapping[str, Package]]) -> list[Package]:
     packages: list[Package] = []
     for suite in SUITES:
         if suite in FOLLOWED:
-            packages += closure(lists[suite], WANTED[suite], LEFT_OUT)
+            packages += closure(lists[suite], [*WANTED[suite], *contents.added], contents.left_out)
         else:
             listed = lists[suite]
             if missing := [name for name in WANTED[suite] if name not in listed]:

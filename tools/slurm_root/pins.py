@@ -1,4 +1,4 @@
-"""The lock files: every package file of the folder with its digest, one file per architecture.
+"""The lock files: every package file of a folder with its digest, one file per folder and architecture.
 
 ```
 # how it came to be
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.slurm_root.packages import Package, slurm_version
+from tools.slurm_root.packages import Contents, Package, slurm_version
 
 FOLDER = Path(__file__).parent
 
@@ -42,9 +42,9 @@ class Pins:
     files: tuple[Pin, ...]
 
 
-def lock_file(arch: str) -> Path:
-    """The lock file of an architecture as Debian calls it: `amd64`, `arm64`."""
-    return FOLDER / f"{arch}.lock"
+def lock_name(contents: Contents, arch: str) -> str:
+    """The name of the lock file of a folder, for an architecture as Debian calls it: `amd64`, `arm64`."""
+    return f"{contents.name}-{arch}.lock"
 
 
 def of(packages: Sequence[Package], snapshot: str) -> Pins:

@@ -1,4 +1,4 @@
-"""The folder with Slurm: found in the per-user cache, or made there whole from the pinned packages."""
+"""A folder with Slurm: found in the per-user cache, or made there whole from the pinned packages."""
 
 import hashlib
 import json
@@ -13,8 +13,9 @@ from tools.network import Network
 from tools.progress import Reporter
 from tools.slurm_root import pins as pinning
 from tools.slurm_root.archive import KEYRINGS, MIRROR_VARIABLE, Archive, mirrors
-from tools.slurm_root.packages import SUITES, chosen, parse
+from tools.slurm_root.packages import SLURM, SUITES, TRAINING, Contents, chosen, parse
 from tools.slurm_root.pins import Pins
+from tools.slurm_root.python import compile_python
 from tools.slurm_root.unpack import build
 from tools.whole import one_run, whole
 
@@ -26,10 +27,11 @@ _RECIPE = 1
 
 
 class SlurmRoot:
-    """The folder on one machine. Everything it depends on can be given, for tests."""
+    """One folder on one machine. Everything it depends on can be given, for tests."""
 
     def __init__(
         self,
+        contents: Contents = SLURM,
         *,
         cache: Path | None = None,
         environ: Mapping[str, str] = os.environ,
@@ -43,7 +45,9 @@ class SlurmRoot:
         self._cache = places.cache_folder(environ) if cache is None else cache
         self._system, self._arch = (platform or places.this_platform()).split("-", 1)
         self._bases = mirrors(environ) if bases is None else bases
-        self._lock_file = locks / f"{self._arch}.lock"
+        self._contents = contents
+        self._what = "Slurm's daemons are" if contents is SLURM else "PyTorch for the local cloud's workers is"
+        self._lock_file = locks / pinning.lock_name(contents, self._arch)
         self._keyrings = keyrings
         self._network = network or Network()
         self._reporter = reporter or Reporter()
@@ -69,32 +73,39 @@ class SlurmRoot:
         found = self.locate()
         if found is not None:
             return found
-        with one_run(self._cache / "slurm-root.lock", "slurm", self._reporter):
+        name = self._contents.name
+        with one_run(self._cache / f"{name}-root.lock", name, self._reporter):
             # Another run may have made it while this one waited.
             return self.locate() or self._make()
 
     def _folder(self) -> Path:
         text = self._lock_file.read_text(encoding="utf-8")
         digest = hashlib.sha256(f"{_RECIPE}\n{text}".encode()).hexdigest()[:8]
-        return self._cache / f"slurm-{pinning.read(text).slurm}-linux-{self._arch}-{digest}"
+        return self._cache / f"{self._contents.name}-{pinning.read(text).slurm}-linux-{self._arch}-{digest}"
+
+    def _title(self, pins: Pins) -> str:
+        return f"{self._contents.name} {pins.slurm}"
 
     def _make(self) -> Path:
         target = self._folder()
         pinned = pinning.read(self._lock_file.read_text(encoding="utf-8"))
-        with whole(target, "slurm-root") as partial:
+        with whole(target, f"{self._contents.name}-root") as partial:
             scratch = partial / ".debs"
             scratch.mkdir()
             archive = Archive(self._bases, self._network, scratch, self._keyrings)
             try:
                 made, debs = pinned, self._fetch(archive, pinned)
             except DownloadError as error:
-                self._reporter.say(f"slurm {pinned.slurm}: the pinned packages can't be had: {error}")
+                self._reporter.say(f"{self._title(pinned)}: the pinned packages can't be had: {error}")
                 made, debs = self._fetch_anew(archive, str(error))
             try:
-                with self._reporter.step(f"slurm {made.slurm}: unpacking") as step:
+                with self._reporter.step(f"{self._title(made)}: unpacking") as step:
                     build(debs, partial, lambda count: step.tick(count, len(debs)))
+                if self._contents is TRAINING:
+                    with self._reporter.step(f"{self._title(made)}: compiling its Python") as step:
+                        compile_python(partial, step.tick)
             except DownloadError as error:
-                raise ToolMissingError(f"Slurm's daemons are missing: {error}") from error
+                raise ToolMissingError(f"{self._what} missing: {error}") from error
             shutil.rmtree(scratch)
             about = {"slurm": made.slurm, "pinned": made is pinned, "files": [pin.path for pin in made.files]}
             (partial / MANIFEST).write_text(json.dumps(about, indent=1), encoding="utf-8")
@@ -102,7 +113,7 @@ class SlurmRoot:
 
     def _fetch(self, archive: Archive, pins: Pins) -> list[Path]:
         total = sum(pin.size for pin in pins.files)
-        title = f"slurm {pins.slurm}: downloading {total / 1e6:.0f} MB of Debian packages"
+        title = f"{self._title(pins)}: downloading {total / 1e6:.0f} MB of Debian packages"
         with self._reporter.step(title) as step:
             return archive.fetch(pins.files, pins.snapshot, lambda done: step.tick(done, total))
 
@@ -110,30 +121,44 @@ class SlurmRoot:
         """Take what a mirror has now: Debian testing moves on, and then the pinned files are gone."""
         try:
             lists, snapshot = archive.package_lists(SUITES, self._arch)
-            found = pinning.of(chosen({suite: parse(text) for suite, text in lists.items()}), snapshot)
+            found = pinning.of(chosen({suite: parse(text) for suite, text in lists.items()}, self._contents), snapshot)
             return found, self._fetch(archive, found)
         except DownloadError as error:
             raise ToolMissingError(
-                f"Slurm's daemons are missing. The pinned packages can't be had: {trouble}. What a mirror has now "
+                f"{self._what} missing. The pinned packages can't be had: {trouble}. What a mirror has now "
                 f"can't be had either: {error}.\nGive this machine a way to a Debian mirror ({MIRROR_VARIABLE} names "
                 "one), then run this again."
             ) from error
 
 
-def ensure() -> Path:
+def ensure(contents: Contents = SLURM) -> Path:
     """Make the folder where it is missing; return it. Raises ToolMissingError."""
-    return SlurmRoot().ensure()
+    return SlurmRoot(contents).ensure()
 
 
-def folder() -> Path:
-    """The folder with Slurm. Fetches nothing.
+def folder(contents: Contents = SLURM) -> Path:
+    """The folder with Slurm, or with Slurm and PyTorch. Fetches nothing.
 
     Raises:
         ToolMissingError: it is not there yet; the message has the command that gets it.
     """
-    found = SlurmRoot().locate()
+    found = SlurmRoot(contents).locate()
     if found is None:
-        raise ToolMissingError(
-            "Slurm's daemons can't be found on this machine yet. To get them: python -m tools ensure"
-        )
+        raise ToolMissingError(_MISSING[contents.name])
     return found
+
+
+_MISSING = {
+    "slurm": "Slurm's daemons can't be found on this machine yet. To get them: python -m tools ensure",
+    "training": "PyTorch for the local cloud's workers can't be found on this machine yet. To get it: "
+    "python -m tools ensure --for training",
+}
+
+
+def worker_folder() -> Path:
+    """The folder that workers and login pods run: with PyTorch where it was made, else the plain one.
+
+    Raises:
+        ToolMissingError: neither is there.
+    """
+    return SlurmRoot(TRAINING).locate() or folder()

@@ -1,6 +1,7 @@
 """Package files into a folder: Debian's .deb is an `ar` archive whose member `data.tar.*` holds the files (deb(5))."""
 
 import io
+import re
 import shutil
 import tarfile
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from tools.errors import DownloadError
 
 # Nobody reads them here, and they are a fifth of the folder.
-UNUSED = ("usr/share/doc", "usr/share/info", "usr/share/lintian", "usr/share/locale", "usr/share/man")
+UNUSED = ("usr/include", "usr/share/doc", "usr/share/info", "usr/share/lintian", "usr/share/locale", "usr/share/man")
 
 # What the packages' own scripts would have linked (update-alternatives).
 LINKS = {
@@ -21,6 +22,9 @@ LINKS = {
     "usr/sbin/slurmd": "slurmd-wlm",
     "usr/sbin/slurmstepd": "slurmstepd-wlm",
 }
+# Libraries of which a system has one of several, each in a folder of its own.
+_ALTERNATIVES = ("blas", "lapack")
+_TESTS = re.compile(r"usr/lib/python3/dist-packages/.*/tests/")
 _MAGIC = b"!<arch>\n"
 _HEADER = 60
 
@@ -57,7 +61,7 @@ def unpack(deb: Path, folder: Path) -> None:
 
 
 def _is_used(name: str) -> bool:
-    return name not in ("", ".") and not name.startswith(UNUSED)
+    return name not in ("", ".") and not name.startswith(UNUSED) and not _TESTS.match(name)
 
 
 def _plain(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
@@ -90,5 +94,8 @@ def build(debs: Sequence[Path], folder: Path, tick: Callable[[int], None]) -> No
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         path.symlink_to(target)
+    for library in folder.glob("usr/lib/*-linux-gnu/*/lib*.so.3"):
+        if library.parent.name in _ALTERNATIVES:
+            library.parent.with_name(library.name).symlink_to(f"{library.parent.name}/{library.name}")
     for name in UNUSED:
         shutil.rmtree(folder / name, ignore_errors=True)

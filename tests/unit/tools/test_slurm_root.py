@@ -17,7 +17,7 @@ from tools.network import Network
 from tools.progress import Reporter
 from tools.slurm_root import pins
 from tools.slurm_root.archive import Archive, listed_digest, mirrors, moment
-from tools.slurm_root.packages import Package, closure, parse
+from tools.slurm_root.packages import SLURM, TRAINING, Contents, Package, closure, parse
 from tools.slurm_root.pins import Pin, Pins
 from tools.slurm_root.root import MANIFEST, SlurmRoot
 from tools.slurm_root.unpack import build, data_member, unpack
@@ -62,7 +62,7 @@ def lock(folder: Path, server: FileServer) -> None:
         Pin(hashlib.sha256(content).hexdigest(), len(content), debian.path_of(name))
         for name, content in debian.publish(server)
     ]
-    (folder / "amd64.lock").write_text(pins.written(Pins("26.05.9", "20261030T080801Z", tuple(files))))
+    (folder / "slurm-amd64.lock").write_text(pins.written(Pins("26.05.9", "20261030T080801Z", tuple(files))))
 
 
 def about(folder: Path) -> dict[str, object]:
@@ -88,8 +88,8 @@ def test_the_pinned_packages_become_one_folder_and_the_next_run_asks_nobody(
 def test_a_new_lock_file_has_a_place_of_its_own(make: Make, tmp_path: Path, server: FileServer) -> None:
     lock(tmp_path, server)
     before = make().ensure()
-    text = (tmp_path / "amd64.lock").read_text()
-    (tmp_path / "amd64.lock").write_text(text.replace("20261030", "20261031"))
+    text = (tmp_path / "slurm-amd64.lock").read_text()
+    (tmp_path / "slurm-amd64.lock").write_text(text.replace("20261030", "20261031"))
     assert make().locate() is None
     assert make().ensure() != before
 
@@ -107,8 +107,8 @@ def test_when_no_pinned_file_can_be_had_the_mirrors_present_ones_of_the_line_are
     make: Make, tmp_path: Path, server: FileServer
 ) -> None:
     lock(tmp_path, server)
-    text = (tmp_path / "amd64.lock").read_text()
-    (tmp_path / "amd64.lock").write_text(text.replace("pool/slurmd_", "pool/gone_"))
+    text = (tmp_path / "slurm-amd64.lock").read_text()
+    (tmp_path / "slurm-amd64.lock").write_text(text.replace("pool/slurmd_", "pool/gone_"))
     told = about(make().ensure())
     assert (told["pinned"], told["slurm"]) == (False, "26.05.9")
 
@@ -232,7 +232,7 @@ def test_a_lock_file_is_read_as_it_was_written() -> None:
 
 @pytest.mark.parametrize("arch", ["amd64", "arm64"])
 def test_the_locks_of_this_project_hold_the_line(arch: str) -> None:
-    pinned = pins.read(pins.lock_file(arch).read_text())
+    pinned = pins.read((pins.FOLDER / pins.lock_name(SLURM, arch)).read_text())
     assert pinned.slurm.startswith("26.05.")
     paths = [pin.path for pin in pinned.files]
     for name in (
@@ -243,6 +243,19 @@ def test_the_locks_of_this_project_hold_the_line(arch: str) -> None:
         "mariadb-server-core_10.11.",
     ):
         assert any(f"/{name}" in path for path in paths), name
+
+
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+def test_the_folder_with_pytorch_is_the_plain_one_and_more(arch: str) -> None:
+    def files(contents: Contents) -> Pins:
+        return pins.read((pins.FOLDER / pins.lock_name(contents, arch)).read_text())
+
+    plain, training = files(SLURM), files(TRAINING)
+    assert (plain.slurm, plain.snapshot) == (training.slurm, training.snapshot)
+    assert set(plain.files) < set(training.files)
+    names = {pin.path.rsplit("/", 1)[-1].split("_")[0] for pin in training.files}
+    assert {"python3-torch", "python3-numpy", "libgloo0"} <= names
+    assert not names & TRAINING.left_out
 
 
 def test_a_file_outside_of_the_folder_is_refused(tmp_path: Path) -> None:
