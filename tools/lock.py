@@ -1,7 +1,7 @@
 """`make lock`: pin every Python package, with its hashes, for every platform.
 
     requirements/bootstrap.lock   uv itself, the one package that pip installs
-    requirements/dev.lock         everything
+    requirements/dev.lock         everything but PyTorch, which only workers need
     requirements/runtime.lock     what an `up` against a real environment needs: a part of dev.lock, same versions
 
 What is pinned already stays at its version; `make lock ARGS=--upgrade` moves everything.
@@ -32,7 +32,7 @@ def compile_lock(name: str, sources: Sequence[str], options: Sequence[str], stan
 def main(options: Sequence[str]) -> int:
     """Write every lock; return the exit status."""
     compile_lock("bootstrap.lock", ["-"], options, UV)
-    compile_lock("dev.lock", ["pyproject.toml"], ["--all-extras", *options])
+    compile_lock("dev.lock", ["pyproject.toml"], ["--extra", "dev", *options])
     runtime = ["--extra", "tools", "--constraint", "requirements/dev.lock"]
     compile_lock("runtime.lock", ["pyproject.toml"], [*runtime, *options])
     return 0

@@ -7,11 +7,13 @@
 * `data`          which samples a rank gets in a step, and the seeds: functions of (seed, step, rank)
 * `checkpoints`   the files of checkpoints: names, manifest, which are whole, which are pruned
 * `saving`        saves and loads them with torch.distributed.checkpoint
+* `schedule`      the learning rate of a step; `shape` the size of the model
 * `records`       what a run writes down: one line for each step and event
 * `signals`       SIGTERM, also when the trainer is blocked
 * `rendezvous`    where the processes of a job meet
 * `nccl`          settings of NCCL for a VM type, from `vm_types.json`
 * `requeue`       whether and when a job that ended runs again, and `blame` without which nodes
+* `slurm`         the few questions that the batch script asks Slurm; `codes` exit codes
 * `preflight`     what can be said before a job is submitted; `cost` what failures cost it
 
 It needs Python 3.11 and PyTorch 2.6 or newer with NumPy, and nothing else of this project: copy the folder.

@@ -1,8 +1,8 @@
 """The files of checkpoints: names, the manifest, which are whole, which are pruned. No PyTorch.
 
 A checkpoint is written into a hidden folder named by its attempt, gets a manifest with the size and SHA-256 of every
-file, and becomes `step-<number>` by one rename. So a folder of that name is whole unless the storage broke it later, and
-what an attempt left half-made is never taken for one.
+file, and becomes `step-<number>` by one rename. So a folder of that name is whole unless the storage broke it later,
+and what an attempt left half-made is never taken for one.
 """
 
 from __future__ import annotations

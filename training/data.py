@@ -1,8 +1,8 @@
 """Which samples a rank gets in a step, and seeds: functions of (seed, step, rank), so that nothing of it is saved.
 
 The order is one stream of samples, epoch after epoch, each epoch in an order of its own. A global batch is the next
-piece of that stream, so a batch may reach into the next epoch, every sample comes once in each epoch whatever the number
-of ranks, and another number of ranks gets the same batches.
+piece of that stream: it may reach into the next epoch, every sample comes once in each epoch whatever the number of
+ranks, and another number of ranks gets the same batches.
 """
 
 from __future__ import annotations

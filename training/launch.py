@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import MutableMapping
 from datetime import timedelta
-from typing import Any
 
 from training import codes, nccl, options
 from training.records import Records
@@ -108,14 +107,18 @@ def _backend() -> str:
 
 def _register_plain() -> None:
     from torch.distributed import TCPStore
-    from torch.distributed.elastic.rendezvous import rendezvous_handler_registry
+    from torch.distributed.elastic.rendezvous import (
+        RendezvousHandler,
+        RendezvousParameters,
+        rendezvous_handler_registry,
+    )
     from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import C10dRendezvousBackend
     from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
 
     class Plain(C10dRendezvousBackend):
         name = _PLAIN
 
-    def handler(parameters: Any) -> Any:
+    def handler(parameters: RendezvousParameters) -> RendezvousHandler:
         host, _, port = parameters.endpoint.rpartition(":")
         store = TCPStore(
             host,

@@ -1,4 +1,4 @@
-"""A small language model, and data for it to learn: sequences of a fixed Markov chain, made from the sample's number."""
+"""A small language model, and data for it to learn: sequences of a fixed Markov chain, made from a sample's number."""
 
 # PyTorch is no package of this project's own environment, so its types are unknown to the checker.
 # pyright: basic, reportMissingImports=false
@@ -10,14 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from training.data import seed_of
-
-VOCABULARY = 64
-LENGTH = 32
-_HEADS = 4
+from training.shape import HEADS, LENGTH, VOCABULARY
 
 
 class Block(nn.Module):
-    """One layer of a transformer: attention to what came before, then a perceptron; shapes are (batch, length, width)."""
+    """One layer of a transformer: attention to what came before, then a perceptron."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
@@ -30,7 +27,7 @@ class Block(nn.Module):
         """(batch, length, width) to the same."""
         batch, length, width = hidden.shape
         split = self.attention(self.before_attention(hidden)).chunk(3, -1)
-        query, key, value = (each.view(batch, length, _HEADS, width // _HEADS).transpose(1, 2) for each in split)
+        query, key, value = (each.view(batch, length, HEADS, width // HEADS).transpose(1, 2) for each in split)
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         hidden = hidden + self.dropout(self.out(mixed.transpose(1, 2).reshape(batch, length, width)))
         return hidden + self.dropout(self.mlp(self.before_mlp(hidden)))

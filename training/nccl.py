@@ -8,6 +8,7 @@ library, cmk-nccltests and grafana-cmk, 2026-08-21) except where a reason says o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,6 +19,7 @@ TABLE = Path(__file__).with_name("vm_types.json")
 VM_TYPE = "TRAINING_VM_TYPE"
 """Names the VM type where the GPUs' model leaves a choice, such as `a100-80gb-sxm-ib.8x`."""
 
+_WORD = re.compile(r"[a-z0-9]+")
 _GPUS = Path("/proc/driver/nvidia/gpus")
 _TOPOLOGY = "/etc/crusoe/nccl_topo/{family}-cloud-hypervisor.xml"
 
@@ -124,7 +126,7 @@ def _seen(gpus: Iterable[str]) -> tuple[str | None, str]:
     fitting = [
         family
         for family, facts in table().items()
-        if facts["vendor"] == "nvidia" and all(facts["gres"] in model.lower().split() for model in found)
+        if facts["vendor"] == "nvidia" and all(facts["gres"] in _WORD.findall(model.lower()) for model in found)
     ]
     if len(fitting) == 1:
         return fitting[0], ""

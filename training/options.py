@@ -6,7 +6,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
+
+from training import codes
+from training.shape import HEADS
 
 DATA_OPTIONS = ("seed", "samples", "batch", "width", "layers")
 """Those that a run can't change between its attempts: they are part of what the checkpoint is of."""
@@ -46,14 +49,23 @@ class Options:
         return {name: asdict(self)[name] for name in DATA_OPTIONS}
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors end the program as refused options do."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(codes.REFUSED, f"{self.prog}: {message}\n")
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the trainer's options."""
-    made = argparse.ArgumentParser(prog="python -m training.train", description="Train, and go on after a failure.")
+    made = _Parser(prog="python -m training.train", description="Train, and go on after a failure.")
     made.add_argument("--run", type=Path, help="folder of this run, on storage that all nodes share")
     made.add_argument("--steps", type=_positive, default=200, help="optimizer steps in all")
     made.add_argument("--interval", type=_positive, default=20, help="steps from one checkpoint to the next")
     made.add_argument("--keep", type=_positive, default=3, help="whole checkpoints that are kept")
-    made.add_argument("--save", choices=("sync", "async"), default="sync", help="async: train on while files are written")
+    made.add_argument(
+        "--save", choices=("sync", "async"), default="sync", help="async: train on while files are written"
+    )
     made.add_argument("--strategy", choices=("ddp", "fsdp2"), default="ddp", help="how the model is spread")
     made.add_argument(
         "--profile",
@@ -83,20 +95,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def read(arguments: Sequence[str], environ: Mapping[str, str]) -> Options:
-    """Read arguments, and the environment where they say nothing. Bad ones end the program, as argparse does.
+    """Read arguments, and the environment where they say nothing. Bad ones end the program in one line.
 
     A member of a job array has a folder of its own in that of the run, named by its task.
     """
     made = parser()
-    found = {
-        action.dest: environ[name]
-        for action in made._actions  # noqa: SLF001 - argparse has no other list of them
-        if (name := f"TRAINING_{action.dest.upper()}") in environ
-    }
-    made.set_defaults(**found)
-    values = vars(made.parse_args(arguments))
+    said = [
+        word
+        for action in made._actions  # pyright: ignore[reportPrivateUsage] - argparse has no other list of them
+        if (value := environ.get(f"TRAINING_{action.dest.upper()}"))
+        for word in (action.option_strings[-1], value)
+    ]
+    values = vars(made.parse_args([*said, *arguments]))
     if values["run"] is None:
         made.error("--run is missing: the folder of this run, on storage that all nodes share")
+    if values["width"] % HEADS:
+        made.error(f"--width {values['width']} is no multiple of {HEADS}")
     if member := environ.get("SLURM_ARRAY_TASK_ID"):
         values["run"] = values["run"] / member
     return Options(**values)

@@ -39,14 +39,12 @@ class Records:
         self._folder = folder
         self._events = f"events.{writer}.jsonl" if writer else "events.jsonl"
         self._clock = clock
-        self._attempt = {
-            "attempt": int(environ.get("SLURM_RESTART_COUNT") or 0),
-            "round": int(environ.get("TORCHELASTIC_RESTART_COUNT") or 0),
-        }
+        self.attempt = int(environ.get("SLURM_RESTART_COUNT") or 0)
+        self.round = int(environ.get("TORCHELASTIC_RESTART_COUNT") or 0)
         self._who = {"rank": rank, "node": environ.get("SLURMD_NODENAME") or socket.gethostname()}
         folder.mkdir(parents=True, exist_ok=True)
 
-    def event(self, event: str, **facts: Any) -> None:
+    def event(self, event: str, **facts: object) -> None:
         """Write down an event."""
         self._append(self._events, {"event": event, **self._about(), **self._who, **facts})
 
@@ -55,7 +53,7 @@ class Records:
         self._append(STEPS, {"step": step, "loss": loss.hex(), **self._about()})
 
     def _about(self) -> dict[str, Any]:
-        return {"time": round(self._clock(), 3), **self._attempt}
+        return {"time": round(self._clock(), 3), "attempt": self.attempt, "round": self.round}
 
     def _append(self, name: str, record: Mapping[str, Any]) -> None:
         file = os.open(self._folder / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -1,8 +1,7 @@
 """Where the processes of a job meet: functions of Slurm's environment.
 
-The port and the id hold the job and its restart count. A restarted job that met at its old place could be joined by what
-is left of its last attempt, and two members of a job array on one node would meet each other: each has a job id of its
-own (`SLURM_JOB_ID`).
+The port and the id hold the job and its restart count: at its old place a restarted job could be joined by what is left
+of its last attempt. Members of a job array are apart, since each has a job id of its own (`SLURM_JOB_ID`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """`python -m training.requeue`: what becomes of a job whose ranks have ended; the last thing the batch script runs.
 
-A job that Slurm itself ends (a drain, preemption, scancel: SIGTERM) is left to Slurm. One that crashed goes back into the
-queue with a pause, away from the nodes to blame, until three crashes in a row have brought no newer checkpoint. Nodes
-that failed don't count: a restart count would count them too, and a large job would be given up for its cluster's faults.
+A job that Slurm itself ends (a drain, preemption, scancel: SIGTERM) is left to Slurm. One that crashed goes back into
+the queue with a pause, away from the nodes to blame, until three crashes in a row have brought no newer checkpoint.
+Nodes that failed don't count: Slurm's restart count has them too, and by it a large job would be given up for faults of
+its cluster.
 
-A running job's ExcNodeList can't be changed, so the job is requeued first; the batch script has SIGTERM ignored by then,
-and what Slurm's KillWait leaves it is enough for the rest.
+A running job's ExcNodeList can't be changed, so the job is requeued first. The SIGTERM that this brings is ignored, and
+what KillWait leaves is enough for the change.
 """
 
 from __future__ import annotations

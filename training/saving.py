@@ -1,7 +1,7 @@
 """Saves and loads checkpoints with torch.distributed.checkpoint; all ranks call the same methods in the same step.
 
-Saves have a gloo group of their own: an asynchronous one runs beside the training's collectives, and another group keeps
-the two apart. What one rank meets is agreed on by all, so that none goes on alone.
+Saves have a gloo group of their own: an asynchronous one runs beside the training's collectives, and another group
+keeps the two apart. What one rank meets is agreed on by all, so that none goes on alone.
 """
 
 # PyTorch is no package of this project's own environment, so its types are unknown to the checker.
@@ -54,11 +54,14 @@ class Checkpointer:
     """The checkpoints of one run."""
 
     def __init__(
-        self, options: Options, records: Records, attempt: tuple[int, int], model: nn.Module, optimizer: Any
+        self,
+        options: Options,
+        records: Records,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
     ) -> None:
         self._options = options
         self._records = records
-        self._attempt = attempt
         self._model = model
         self._optimizer = optimizer
         self._rank, self._ranks = dist.get_rank(), dist.get_world_size()
@@ -66,6 +69,7 @@ class Checkpointer:
         self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=options.save_timeout))
         self._pending: _Pending | None = None
         self._saved = -1
+        self._checksum_kept = ""
         _prime(optimizer)
 
     # Save -------------------------------------------------------------------------------------------------------------
@@ -97,7 +101,7 @@ class Checkpointer:
         return True if pending is None else self._end(pending)
 
     def _begin(self, step: int, why: str) -> _Pending:
-        draft = checkpoints.draft_of(self._folder, step, *self._attempt)
+        draft = checkpoints.draft_of(self._folder, step, self._records.attempt, self._records.round)
         asynchronous = self._options.save == "async"
         if self._rank == 0:
             self._records.event("save-begun", step=step, why=why, mode=self._options.save)
@@ -275,10 +279,8 @@ class Checkpointer:
         model, optimizer = get_state_dict(self._model, self._optimizer)
         return {"model": model, "optimizer": optimizer}
 
-    _checksum_kept = ""
-
     def _checksum(self) -> str:
-        """The sum of all moments' absolute values as a hex float; the same on all ranks, and for any spread nearly so."""
+        """The sum of all moments' absolute values as a hex float, the same on all ranks."""
         spread = self._options.strategy == "fsdp2"
         total = torch.zeros((), dtype=torch.float64)
         for state in self._optimizer.state.values():
@@ -291,7 +293,7 @@ class Checkpointer:
         return self._checksum_kept
 
 
-def _prime(optimizer: Any) -> None:
+def _prime(optimizer: torch.optim.Optimizer) -> None:
     """Give AdamW's state its first values, as its first step would.
 
     `get_state_dict` would make a missing one by a step with zero gradients, which AdamW counts: the first real step

@@ -62,7 +62,7 @@ def parsed(line: str) -> Node:
     """A line of `scontrol --oneliner show node`."""
     extra = re.search(r"\bExtra=(\{.*?\})(?: \w+=|\s*$)", line)
     try:
-        noted = json.loads(extra[1]) if extra else {}
+        noted: dict[str, object] = json.loads(extra[1]) if extra else {}
     except ValueError:
         noted = {}
     partitions = tuple(field(line, "Partitions").split(","))

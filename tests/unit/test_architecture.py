@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "gitops": {"gitops", "crusoe.catalog", "crusoe.rules"},
     "localcloud": {"localcloud", "tools"},
     "training": {"training"},
+    "training.vm_types": {"training", "crusoe.catalog"},
     "tools": {"tools"},
     "tests": OURS,
 }
@@ -115,6 +116,25 @@ def test_the_actor_needs_nothing_but_python() -> None:
     # It runs in the cluster from a stock image, as files.
     foreign = {name.split(".")[0] for module, path in modules("actor") for name in imports(path, module)}
     assert foreign - sys.stdlib_module_names == {"actor"}
+
+
+def test_of_the_training_job_only_three_modules_need_pytorch_to_be_imported() -> None:
+    # Its folder is copied to clusters, where nothing else of this project is.
+    foreign = {
+        module: {name.split(".")[0] for name in imports(path, module)} - sys.stdlib_module_names - {"training"}
+        for module, path in modules("training")
+    }
+    assert {module: names for module, names in foreign.items() if names} == {
+        "training.launch": {"torch"},
+        "training.model": {"torch"},
+        "training.saving": {"torch"},
+        "training.train": {"torch"},
+        "training.vm_types": {"crusoe"},
+    }
+    light = [module for module in foreign if module not in ("training.model", "training.saving", "training.vm_types")]
+    code = f"import sys, {', '.join(light)}; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_the_test_sees_an_arrow_that_points_the_wrong_way(tmp_path: Path) -> None:

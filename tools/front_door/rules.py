@@ -66,7 +66,7 @@ def stale_locks(root: Path) -> list[str]:
     dev, runtime = (locked((folder / name).read_text(encoding="utf-8")) for name in ("dev.lock", "runtime.lock"))
     found: list[str] = []
     for name, pins, extras in (
-        ("dev.lock", dev, project["optional-dependencies"]),
+        ("dev.lock", dev, [extra for extra in project["optional-dependencies"] if extra != "training"]),
         ("runtime.lock", runtime, ["tools"]),
     ):
         for wanted in _wanted(project, extras):
