@@ -15,7 +15,7 @@ to lie on a straight line, beyond them each GPU to fail as often as at the neare
 """
 
 RESTART = 180.0
-"""From a failure to the next step: detection, requeue, start of PyTorch, load. An assumption; a drill measures yours."""
+"""From a failure to the next step: detection, requeue, start, load. An assumption; a drill measures yours."""
 
 
 @dataclass(frozen=True)

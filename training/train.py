@@ -86,6 +86,9 @@ class _Run:
             self._leave(codes.REFUSED, str(error), 0)
         if done >= self._options.steps:
             self._leave(codes.DONE, "there was nothing left to do", done)
+        # Before anything is at stake: a storage that refuses, or is slow, shows at once.
+        if done == 0 and not self._checkpointer.save(0, "start", wait=True):
+            self._leave(1, "the first save failed", 0)
         for step in range(done, self._options.steps):
             begun = time.monotonic()
             told, ready = self._step(step)

@@ -19,7 +19,7 @@ from localcloud.slurm.images import PATH
 from localcloud.slurm.lab import Lab
 from training import checkpoints, records
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 NETWORK = ipaddress.IPv4Network("10.98.0.0/24")
 SECONDS = 90.0
 # What a run has in common: on CPUs, with an epoch of 20.3 steps that the ranks don't divide.

@@ -9,7 +9,7 @@ import pytest
 
 from localcloud.slurm import etc
 from localcloud.slurm.lab import Lab, LabError
-from tests.training.nodes import NETWORK, Job
+from tests.integration.training.nodes import NETWORK, Job
 from tools.errors import ToolMissingError
 from tools.slurm_root.packages import TRAINING
 from tools.slurm_root.root import folder as slurm_root
