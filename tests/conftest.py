@@ -29,6 +29,7 @@ SHARING = ("provider", "integration/localcloud_slurm")
 LONGEST_FIRST = (
     "integration/localcloud_slurm",
     "integration/slurm",
+    "integration/training",
     "integration/test_reference_stacks.py",
     "integration/test_gpu_sharing_kueue.py",
     "integration",

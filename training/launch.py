@@ -97,7 +97,7 @@ def _backend() -> str:
     from torch.distributed import DistStoreError, TCPStore
 
     try:
-        TCPStore("localhost", 0, is_master=True, wait_for_workers=False, use_libuv=True)
+        TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, use_libuv=True)
     except DistStoreError:
         os.environ["USE_LIBUV"] = "0"
         _register_plain()

@@ -11,14 +11,17 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+_POLL_SECONDS = 0.05
 
 
 class Termination:
     """Whether this process was told to end.
 
-    `seconds` is how long the trainer may take from the first signal until it calls `answered`; then `stuck` is called
-    and the process ends with `code`, without waiting for anybody.
+    `seconds` is how long the trainer may take from the first signal until it calls `answered`, saves apart (`saving`);
+    then `stuck` is called and the process ends with `code`, without waiting for anybody.
     """
 
     def __init__(self, seconds: float, code: int) -> None:
@@ -26,6 +29,7 @@ class Termination:
         self._code = code
         self._asked = threading.Event()
         self._answered = threading.Event()
+        self._saving = False
         self.noticed: Callable[[], None] = lambda: None
         self.stuck: Callable[[], None] = lambda: None
 
@@ -37,6 +41,15 @@ class Termination:
     def answered(self) -> None:
         """The trainer has seen that it is to end, and does so."""
         self._answered.set()
+
+    @contextmanager
+    def saving(self) -> Generator[None]:
+        """A save is under way, which has a limit of its own."""
+        self._saving = True
+        try:
+            yield
+        finally:
+            self._saving = False
 
     def watch(self) -> None:
         """Begin. Called by the main thread, before anything slow."""
@@ -51,6 +64,10 @@ class Termination:
             pass
         self._asked.set()
         self.noticed()
-        if not self._answered.wait(self._seconds):
-            self.stuck()
-            os._exit(self._code)
+        left = self._seconds
+        while left > 0:
+            if self._answered.wait(_POLL_SECONDS):
+                return
+            left -= 0.0 if self._saving else _POLL_SECONDS
+        self.stuck()
+        os._exit(self._code)

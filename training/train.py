@@ -87,24 +87,29 @@ class _Run:
         if done >= self._options.steps:
             self._leave(codes.DONE, "there was nothing left to do", done)
         # Before anything is at stake: a storage that refuses, or is slow, shows at once.
-        if done == 0 and not self._checkpointer.save(0, "start", wait=True):
+        if done == 0 and not self._save(0, "start", wait=True):
             self._leave(1, "the first save failed", 0)
         for step in range(done, self._options.steps):
             begun = time.monotonic()
             told, ready = self._step(step)
             if told:
                 self._termination.answered()
-                saved = self._checkpointer.save(step + 1, "SIGTERM", wait=True)
+                saved = self._save(step + 1, "SIGTERM", wait=True)
                 self._leave(codes.STOPPED, "saved" if saved else "the save failed", step + 1)
             if ready:
-                self._checkpointer.finish()
+                with self._termination.saving():
+                    self._checkpointer.finish()
             if (step + 1) % self._options.interval == 0 and step + 1 < self._options.steps:
-                self._checkpointer.save(step + 1, "interval", wait=self._options.save == "sync")
+                self._save(step + 1, "interval", wait=self._options.save == "sync")
             time.sleep(max(0.0, self._options.step_seconds - (time.monotonic() - begun)))
         self._termination.answered()
-        if not self._checkpointer.save(self._options.steps, "end", wait=True):
+        if not self._save(self._options.steps, "end", wait=True):
             self._leave(1, "the last save failed", self._options.steps)
         self._leave(codes.DONE, "done", self._options.steps)
+
+    def _save(self, step: int, why: str, *, wait: bool) -> bool:
+        with self._termination.saving():
+            return self._checkpointer.save(step, why, wait=wait)
 
     def _step(self, step: int) -> tuple[bool, bool]:
         """One step; whether anybody was told to end, and whether all are ready to publish."""

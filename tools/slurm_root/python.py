@@ -14,7 +14,7 @@ from pathlib import Path
 from tools.errors import DownloadError
 
 _SECONDS = 900
-_LOADERS = "lib*/ld-linux-*.so.*"
+_PARTS = ("usr/bin/python3.[0-9]*", "usr/lib*/ld-linux-*.so.*", "usr/lib/*-linux-gnu")
 _POLL_SECONDS = 0.2
 
 
@@ -26,9 +26,10 @@ def compile_python(folder: Path, tick: Callable[[int, int], None]) -> None:
     Raises:
         DownloadError: the folder's Python doesn't run here.
     """
-    python = next(folder.glob("usr/bin/python3.[0-9]*"))
-    loader = next(folder.glob(_LOADERS))
-    libraries = next(folder.glob("usr/lib/*-linux-gnu"))
+    found = [next(folder.glob(pattern), None) for pattern in _PARTS]
+    if None in found:
+        raise DownloadError("it has no Python")
+    python, loader, libraries = (part for part in found if part is not None)
     # Its own loader and libraries: the folder is newer than this system, and nobody needs root for this.
     run = [str(loader), "--library-path", str(libraries), str(python), "-I", "-m", "compileall", "-q"]
     options = ["--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", "/", "-i", "-"]

@@ -22,6 +22,8 @@ from tools.slurm_root.root import folder as slurm_root
 from tools.toolchain import binary
 from training import checkpoints, records
 
+pytestmark = pytest.mark.integration
+
 CODE = Path(__file__).parents[3] / "training"
 WORKERS = ("gpu-0", "gpu-1", "gpu-2")
 USER = (

@@ -12,6 +12,8 @@ from tests.integration.training.conftest import NewJob
 from tests.integration.training.nodes import Job, last, losses, repeated, steps_saved
 from training import checkpoints, codes, records
 
+pytestmark = pytest.mark.integration
+
 STEPS = ("--steps", "45")
 # Epochs of 325 samples end within steps 21 and 41.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -53,3 +53,16 @@ def test_only_the_first_of_the_pods_own_namespace_is_the_pod(
         # Without what keeps the namespaces there is no pod.
         expected = {} if shown == lines[1:] else {lab.folder / "pods/a": Process((*outside, 22, 6, 1))}
         assert lab.running() == expected
+
+
+def test_workers_and_login_pods_run_a_folder_of_their_own_where_there_is_one(tmp_path: Path, lab: Lab) -> None:
+    more = tmp_path / "more"
+    with_more = replace(lab, find_worker_image=lambda: more)
+    assert [with_more.image_of(kind) == more for kind in ("slurmd", "login", "slurmctld", "mariadb", "")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert lab.image_of("slurmd") == lab.image

@@ -19,7 +19,9 @@ from tools.slurm_root import pins
 from tools.slurm_root.archive import Archive, listed_digest, mirrors, moment
 from tools.slurm_root.packages import SLURM, TRAINING, Contents, Package, closure, parse
 from tools.slurm_root.pins import Pin, Pins
-from tools.slurm_root.root import MANIFEST, SlurmRoot
+from tools.slurm_root.python import compile_python
+from tools.slurm_root.root import MANIFEST, SlurmRoot, worker_folder
+from tools.slurm_root.root import folder as slurm_root
 from tools.slurm_root.unpack import build, data_member, unpack
 
 Make = Callable[..., SlurmRoot]
@@ -256,6 +258,28 @@ def test_the_folder_with_pytorch_is_the_plain_one_and_more(arch: str) -> None:
     names = {pin.path.rsplit("/", 1)[-1].split("_")[0] for pin in training.files}
     assert {"python3-torch", "python3-numpy", "libgloo0"} <= names
     assert not names & TRAINING.left_out
+
+
+def test_workers_run_the_folder_with_pytorch_once_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("tools.places.this_platform", lambda: "linux-amd64")
+    with pytest.raises(ToolMissingError, match=r"python -m tools ensure$"):
+        worker_folder()
+    with pytest.raises(ToolMissingError, match="ensure --for training"):
+        slurm_root(TRAINING)
+    for contents in (SLURM, TRAINING):
+        # What a made folder has last is its list of packages.
+        made = SlurmRoot(contents, platform="linux-amd64")._folder()  # pyright: ignore[reportPrivateUsage]
+        made.mkdir(parents=True)
+        (made / MANIFEST).write_text("{}")
+        assert worker_folder() == made
+    assert slurm_root().name.startswith("slurm-26.05.")
+    assert slurm_root(TRAINING).name.startswith("training-26.05.")
+
+
+def test_a_folder_without_python_is_no_folder_for_training(tmp_path: Path) -> None:
+    with pytest.raises(DownloadError, match="it has no Python"):
+        compile_python(tmp_path, lambda _done, _all: None)
 
 
 def test_a_file_outside_of_the_folder_is_refused(tmp_path: Path) -> None:

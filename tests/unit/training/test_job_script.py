@@ -178,16 +178,21 @@ def test_sigterm_is_left_to_slurm(batch: Batch) -> None:
     assert batch.changed() == []
 
 
-def test_before_the_time_limit_the_ranks_are_told_and_the_job_goes_on(batch: Batch) -> None:
-    process = batch.start(SLEEP="30")
+@pytest.mark.parametrize(
+    ("member", "name"), [({}, "7"), ({"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"}, "7_2")]
+)
+def test_before_the_time_limit_the_ranks_are_told_and_the_job_goes_on(
+    batch: Batch, member: dict[str, str], name: str
+) -> None:
+    process = batch.start(SLEEP="30", **member)
     batch.until_running()
     process.send_signal(signal.SIGUSR1)
     while not batch.asked("scancel"):
         time.sleep(0.01)
     os.kill(int(Path(f"{batch.calls}.srun").read_text()), signal.SIGTERM)
     said = process.communicate(timeout=60)[0]
-    assert batch.asked("scancel") == ["--signal=TERM 7"]
-    assert batch.changed()[0] == "requeue 7", said
+    assert batch.asked("scancel") == [f"--signal=TERM {name}"]
+    assert batch.changed()[0] == f"requeue {name}", said
     assert batch.changed()[-1].endswith("StartTime=now+0")
 
 

@@ -77,6 +77,11 @@ if sys.argv[2] == "blocked":
     # A call of C that no signal ends, as a collective that waits for a dead rank.
     while True:
         ctypes.CDLL(None).sleep(60)
+elif sys.argv[2] == "saves":
+    with termination.saving():
+        time.sleep(1.5)
+    termination.answered()
+    os._exit(7)
 else:
     while not termination.asked:
         time.sleep(0.01)
@@ -86,7 +91,10 @@ else:
 """
 
 
-@pytest.mark.parametrize(("mode", "code", "said"), [("blocked", 66, "noticed\nstuck\n"), ("answers", 7, "noticed\n")])
+@pytest.mark.parametrize(
+    ("mode", "code", "said"),
+    [("blocked", 66, "noticed\nstuck\n"), ("answers", 7, "noticed\n"), ("saves", 7, "noticed\n")],
+)
 def test_sigterm_is_answered_in_time_or_the_process_ends(mode: str, code: int, said: str) -> None:
     process = subprocess.Popen([sys.executable, "-c", BLOCKED, "0.3", mode], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
