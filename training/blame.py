@@ -86,7 +86,6 @@ def affordable(suspicions: Sequence[Suspicion], usable: Collection[str], needed:
     return taken
 
 
-def exclusion(current: Collection[str], before: Sequence[Suspicion], now: Sequence[Suspicion]) -> list[str]:
-    """The job's ExcNodeList: the user's own nodes (those of `current` that weren't ours) and the suspects."""
-    own = set(current) - {each.node for each in before}
-    return sorted(own | {each.node for each in now})
+def users_own(excluded: Collection[str], before: Sequence[Suspicion]) -> set[str]:
+    """What the user excludes: the nodes of the job's ExcNodeList that weren't suspects."""
+    return set(excluded) - {each.node for each in before}

@@ -155,16 +155,21 @@ def _requeue(environ: Mapping[str, str], decision: Decision, found: Sequence[str
     before = decision.memory.suspicions
     instances = {node.name: node.instance for node in every if node.instance}
     lasting = blame.kept(before, found, instances, time.time())
-    usable = {node.name for node in every if not node.failed and partition in node.partitions}
+    current = slurm.excluded(job)
+    own = blame.users_own(current, before)
+    usable = {node.name for node in every if not node.failed and partition in node.partitions} - own
     staying_away = blame.affordable(lasting, usable, needed)
     for each in lasting:
         if each not in staying_away:
             print(f"{each.node} is suspected, but without it too few nodes are left.", flush=True)
-    wanted = blame.exclusion(slurm.excluded(job), before, staying_away)
+    wanted = sorted(own | {each.node for each in staying_away})
     write_memory(run, replace(decision.memory, suspicions=tuple(staying_away)))
     records.event("requeued", pause=decision.pause, blamed=list(found), excluded=wanted)
     slurm.ask("scontrol", "requeue", job)
-    _update(job, [f"ExcNodeList={','.join(wanted)}", f"StartTime=now+{decision.pause:.0f}"])
+    changes = [f"StartTime=now+{decision.pause:.0f}"]
+    if set(wanted) != set(current):
+        changes.insert(0, f"ExcNodeList={','.join(wanted)}")
+    _update(job, changes)
 
 
 def _update(job: str, changes: Sequence[str]) -> None:

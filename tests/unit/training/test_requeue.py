@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from training import codes
-from training.blame import MOST, SECONDS, Suspicion, affordable, exclusion, kept, suspects
+from training.blame import MOST, SECONDS, Suspicion, affordable, kept, suspects, users_own
 from training.requeue import CRASHES, LONGEST_PAUSE, Decision, Ending, Memory, decide, read_memory, write_memory
 
 
@@ -155,7 +155,6 @@ def test_a_job_keeps_enough_nodes() -> None:
 
 
 def test_the_users_own_exclusions_stay() -> None:
-    before, now = [Suspicion("a", 1e9)], [Suspicion("b", 1e9)]
-    assert exclusion(["a", "own"], before, now) == ["b", "own"]
-    assert exclusion(["own"], before, []) == ["own"]
-    assert exclusion([], before, []) == []
+    assert users_own(["a", "own"], [Suspicion("a", 1e9)]) == {"own"}
+    assert users_own(["own"], [Suspicion("a", 1e9)]) == {"own"}
+    assert users_own([], []) == set()
