@@ -97,17 +97,20 @@ def two_ranks(new_job: NewJob) -> Job:
 
 
 def test_another_number_of_ranks_goes_on_with_moments_and_schedule(new_job: NewJob, two_ranks: Job) -> None:
-    saved = two_ranks.run / "checkpoints" / "step-00000030"
-    moments = float.fromhex(checkpoints.manifest_of(saved).optimizer)
-    assert moments > 0
-    for ranks, strategy in ((3, "fsdp2"), (1, "ddp")):
-        job = new_job(f"{ranks}-ranks", *two_ranks.options, "--strategy", strategy)
+    # From two ranks to three, from three sharded ones to one whole one, and from that back to two.
+    before, saved_by, step = two_ranks, 2, 30
+    for ranks, strategy in ((3, "fsdp2"), (1, "ddp"), (2, "fsdp2")):
+        saved = before.run / "checkpoints" / f"step-{step:08d}"
+        moments = float.fromhex(checkpoints.manifest_of(saved).optimizer)
+        assert moments > 0
+        job = new_job(f"{ranks}-ranks", *two_ranks.options, "--strategy", strategy, "--interval", "5")
         shutil.copytree(saved, job.run / "checkpoints" / saved.name)
         job.finish(ranks=ranks)
         resumed = last(job.run, "resumed")
-        assert (resumed["step"], resumed["bitwise"]) == (30, False)
-        assert f"2 ranks then and {ranks} now" in resumed["because"]
+        assert (resumed["step"], resumed["bitwise"]) == (step, False)
+        assert f"{saved_by} ranks then and {ranks} now" in resumed["because"]
         assert float.fromhex(resumed["optimizer"]) == pytest.approx(moments)
-        assert sorted(losses(job.run)) == list(range(31, 46))
-        for step, loss in losses(job.run).items():
-            assert float.fromhex(loss) == pytest.approx(float.fromhex(losses(two_ranks.run)[step]), rel=1e-4)
+        assert sorted(losses(job.run)) == list(range(step + 1, 46))
+        for each, loss in losses(job.run).items():
+            assert float.fromhex(loss) == pytest.approx(float.fromhex(losses(two_ranks.run)[each]), rel=1e-4)
+        before, saved_by, step = job, ranks, step + 5
