@@ -3,16 +3,22 @@
 
 STACK ?= dev
 ARGS ?=
+NAME ?=
+LOCATION ?=
+POOLS ?=
+FROM ?= staging
+TO ?= prod
 TIER ?=
 
 # Sets up .venv from the lock files, then runs a module in it.
 bootstrap = @python3 tools/bootstrap.py --for
 stack_need = $(if $(filter dev,$(STACK)),dev,cloud)
 on_stack = $(bootstrap) $(stack_need) -m tools.front_door $@ --stack '$(STACK)' -- $(ARGS)
+on_files = $(bootstrap) cloud -m tools.front_door $@
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview report deploy drift diagram plan refresh outputs check down env test lint bench policy-pack lock clean
+.PHONY: help up preview report deploy drift diagram new-stack promote plan refresh outputs check down env test lint bench policy-pack lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +43,12 @@ drift: ## Report what differs in the cloud from the program; changes nothing
 
 diagram: ## Draw what the stack declares (.local/reports)
 	$(on_stack)
+
+new-stack: ## Write a stack's file from what the cloud offers now (NAME=, LOCATION=, POOLS=train=TYPE:COUNT,...)
+	$(on_files) -- --name='$(NAME)' --location='$(LOCATION)' --pools='$(POOLS)' $(ARGS)
+
+promote: ## Show how two stacks' files differ: what has to, and what probably should not (FROM=staging TO=prod)
+	$(on_files) -- --from='$(FROM)' --to='$(TO)' $(ARGS)
 
 plan: ## Print who is guaranteed what of the shared GPU pools, from the settings alone
 	$(on_stack)

@@ -26,7 +26,17 @@ def clean(session: Session) -> int:
     for folder in (LOCAL, *(ROOT / name for name in _CACHES)):
         shutil.rmtree(folder, ignore_errors=True)
     (ROOT / "localcloud" / "charts" / "kueue").unlink(missing_ok=True)
-    for package in ("components", "crusoe", "localcloud", "policies", "gitops", "tests", "tools", "training"):
+    for package in (
+        "components",
+        "crusoe",
+        "localcloud",
+        "policies",
+        "gitops",
+        "environments",
+        "tests",
+        "tools",
+        "training",
+    ):
         for folder in (ROOT / package).rglob("__pycache__"):
             shutil.rmtree(folder, ignore_errors=True)
     return 0

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tools.front_door import checks, gitops, policy_pack
+from tools.front_door import checks, environments, gitops, policy_pack
 from tools.front_door.cleaning import clean
 from tools.front_door.environment import STATE, FrontDoorError, left_of_dev, shell_lines
 from tools.front_door.recovery import is_empty, locks, spoken
@@ -154,10 +154,11 @@ def _protected(session: Session) -> list[str]:
 def env(session: Session) -> int:
     """Print the lines that prepare a shell; outside dev they also take out of it what dev's have set."""
     session.prepare()
-    removed = [] if session.is_dev else left_of_dev(os.environ)
+    exported = session.exports()
+    removed = [] if session.is_dev else [name for name in left_of_dev(os.environ) if name not in exported]
     if removed:
         session.say(f"Unsetting what this shell has of the stack dev: {', '.join(removed)}")
-    print("\n".join(shell_lines(session.exports(), removed)))
+    print("\n".join(shell_lines(exported, removed)))
     return 0
 
 
@@ -182,6 +183,16 @@ COMMANDS = {
         _TROUBLE,
     ),
     "diagram": Command(lambda s: f"Drawing what the stack {s.stack} declares", gitops.diagram, _trouble, _TROUBLE),
+    "new-stack": Command(
+        lambda _: "Asking the cloud what a new stack can have; nothing in it is changed",
+        environments.new_stack,
+        lambda _: "docs/environments.md explains what is chosen, and ARGS.",
+    ),
+    "promote": Command(
+        lambda _: "Comparing two stacks' files; nothing is asked or changed",
+        environments.promote,
+        lambda _: "docs/environments.md explains the comparison.",
+    ),
     "refresh": Command(lambda s: f"Reading the real state of the stack {s.stack}", refresh, _again, _TROUBLE, _RESUMES),
     "outputs": Command(
         lambda s: f"Outputs of the stack {s.stack}",

@@ -123,9 +123,10 @@ def _install_plugin(binary: Path) -> None:
         link.symlink_to(binary)
 
 
-def exports(stack: str) -> dict[str, str]:
+def exports(stack: str, backend: str = "") -> dict[str, str]:
     """Return the variables that differ from the user's own, PATH as the part that comes first on it.
 
+    `backend` is where the stack's file says that its state is kept: Pulumi goes there unless the shell names another.
     Fetches the tools that are missing. For `dev` the local cloud must have been started once.
 
     Raises:
@@ -134,7 +135,9 @@ def exports(stack: str) -> dict[str, str]:
     folder = ensure(need_of(stack))
     path = os.pathsep.join((str(folder), str(Path(sys.prefix) / "bin")))
     if stack != DEV:
-        return {"PATH": path, **guard(os.environ)}
+        named = os.environ.get("PULUMI_BACKEND_URL", "")
+        own = {"PULUMI_BACKEND_URL": backend} if backend and (not named or is_local_backend(named)) else {}
+        return {"PATH": path, **own, **guard(os.environ)}
     STATE.mkdir(parents=True, exist_ok=True)
     _install_plugin((folder / "pulumi-resource-kubernetes").resolve())
     return {
@@ -149,8 +152,8 @@ def exports(stack: str) -> dict[str, str]:
     }
 
 
-def environment(stack: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the whole environment for a stack.
+def environment(stack: str, environ: Mapping[str, str] = os.environ, backend: str = "") -> dict[str, str]:
+    """Return the whole environment for a stack; `backend` as for `exports`.
 
     Raises:
         FrontDoorError: the state of a stack other than `dev` would land where `make clean` removes it.
@@ -162,7 +165,7 @@ def environment(stack: str, environ: Mapping[str, str] = os.environ) -> dict[str
             f'Run `eval "$(make -s env STACK={stack})"`, name your own backend (`pulumi login`, or export '
             "PULUMI_BACKEND_URL anew), then run this again."
         )
-    changed = exports(stack)
+    changed = exports(stack, backend)
     path = os.pathsep.join(filter(None, (changed["PATH"], environ.get("PATH", ""))))
     return {**environ, **changed, "PATH": path}
 

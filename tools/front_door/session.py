@@ -17,6 +17,9 @@ from tools.places import BIN, ROOT
 from tools.progress import Reporter
 from tools.toolchain import ensure
 
+BACKEND = "state:backend"
+"""The configuration key in which a stack's file names where its state is kept."""
+
 
 def _read(name: str) -> dict[str, Any]:
     """Return what a YAML file of the clone holds, nothing when that is no mapping. Raises FrontDoorError."""
@@ -60,13 +63,19 @@ class Session:
         return str(_read("Pulumi.yaml")["name"])
 
     @cached_property
+    def backend(self) -> str:
+        """Where the stack's own file says that its state is kept; empty where it doesn't."""
+        found: object = self._config().get(BACKEND) if (ROOT / self._file).exists() else None
+        return found if isinstance(found, str) else ""
+
+    @cached_property
     def environ(self) -> Mapping[str, str]:
         """The environment for Pulumi; see environment.py."""
-        return environment(self.stack)
+        return environment(self.stack, backend=self.backend)
 
     def exports(self) -> Mapping[str, str]:
         """Return what `make env` prints."""
-        return exports(self.stack)
+        return exports(self.stack, backend=self.backend)
 
     def prepare(self, *, runs_program: bool = True) -> None:
         """Make everything ready for Pulumi: tools; for `dev` also the cloud, the backend and the stack itself.
@@ -118,14 +127,22 @@ class Session:
 
     def settings(self) -> Mapping[str, Any]:
         """Return the stack's settings as they are written; nothing where they are not as they should be."""
-        try:
-            config: dict[str, Any] = _read(f"Pulumi.{self.stack}.yaml")["config"]
-            # `pulumi config set` writes the project's name before the key.
-            found: object = next(config[key] for key in config if key.rpartition(":")[2] == "platform")
-        except (AttributeError, KeyError, StopIteration, TypeError):
-            found = None
+        config = self._config()
+        # `pulumi config set` writes the project's name before the key.
+        found: object = next((config[key] for key in config if key.rpartition(":")[2] == "platform"), None)
         # The program says what is wrong, with the setting's path.
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+    @property
+    def _file(self) -> str:
+        # A stack's full name has its organization before it, its file has not.
+        return f"Pulumi.{self.stack.rpartition('/')[2]}.yaml"
+
+    def _config(self) -> dict[str, Any]:
+        """Return the configuration in the stack's file."""
+        found: object = _read(self._file).get("config")
+        config = cast("dict[object, Any]", found) if isinstance(found, dict) else {}
+        return {key: value for key, value in config.items() if isinstance(key, str)}
 
     def _port(self) -> int | None:
         """Return the port where the stack's settings look for the local cloud."""

@@ -48,8 +48,15 @@ def test_the_reference_environments_are_there() -> None:
 def test_every_key_of_a_stack_file_is_declared(path: Path) -> None:
     declared = set(document(ROOT / "Pulumi.yaml")["config"])
     given = document(path)
-    assert set(given) <= {"config", "encryptionsalt"}
-    assert {key for key in given["config"] if not key.startswith("pulumi:")} == declared
+    assert set(given) <= {"config", "encryptionsalt", "secretsprovider"}
+    assert {key for key in given["config"] if not key.startswith(("pulumi:", "state:"))} == declared
+
+
+@pytest.mark.parametrize("stack", ["staging", "prod"])
+def test_a_real_environment_names_its_backend_and_what_guards_its_secrets(stack: str) -> None:
+    given = document(ROOT / f"Pulumi.{stack}.yaml")
+    assert given["config"]["state:backend"].startswith("s3://")
+    assert given["secretsprovider"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=stack_of)

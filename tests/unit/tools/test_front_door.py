@@ -16,7 +16,18 @@ from pathlib import Path
 import pytest
 
 from tools.errors import ToolMissingError
-from tools.front_door import checks, cleaning, commands, environment, foreign, gitops, recovery, session, slurm
+from tools.front_door import (
+    checks,
+    cleaning,
+    commands,
+    environment,
+    environments,
+    foreign,
+    gitops,
+    recovery,
+    session,
+    slurm,
+)
 from tools.front_door.__main__ import main
 from tools.front_door.environment import FrontDoorError, shell_lines
 from tools.front_door.process import run
@@ -494,6 +505,18 @@ def test_make_hands_stack_and_arguments_on(stack: str, need: str):
     ]
 
 
+def test_make_hands_on_what_a_new_stack_is_asked_for():
+    words = ["new-stack", "NAME=r", "LOCATION=us-east1-a", "POOLS=a=x:1,b=y:2", "ARGS=--generation v2"]
+    shown = subprocess.run(["make", "-n", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    given = ["--name=r", "--location=us-east1-a", "--pools=a=x:1,b=y:2", "--generation", "v2"]
+    assert shlex.split(shown)[4:] == ["-m", "tools.front_door", "new-stack", "--", *given]
+
+
+def test_a_new_stack_without_a_name_says_how_to_ask():
+    with pytest.raises(FrontDoorError, match=r"NAME= and POOLS= is missing. .* make new-stack NAME=research"):
+        environments.new_stack(Recorded("dev", "--name=", "--location=x", "--pools="))
+
+
 @pytest.fixture
 def local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """The folder `.local` of a clone of its own."""
@@ -533,10 +556,25 @@ def test_a_shell_loses_all_that_dev_has_set(local: Path, monkeypatch: pytest.Mon
     assert commands.env(staging) == 0
     script = f"{lines[0]}\n/usr/bin/env"
     left = subprocess.run(["/bin/sh", "-c", script], env=shell, capture_output=True, text=True, check=True).stdout
-    # The policies guard every stack.
+    # The policies guard every stack, and its own file names where its state is.
     guard = f"PULUMI_OPTION_POLICY_PACK={ROOT / 'policies'}"
-    assert [line for line in left.splitlines() if line.startswith(("PULUMI_", "CRUSOE_"))] == [guard]
-    assert "PULUMI_BACKEND_URL" in staging.said[0]
+    own = f"PULUMI_BACKEND_URL={staging.backend}"
+    assert sorted(line for line in left.splitlines() if line.startswith(("PULUMI_", "CRUSOE_"))) == [own, guard]
+    assert "PULUMI_HOME" in staging.said[0]
+
+
+@pytest.mark.parametrize("theirs", ["", "s3://theirs"])
+def test_a_stack_goes_to_the_backend_of_its_file_unless_the_shell_names_another(
+    local: Path, monkeypatch: pytest.MonkeyPatch, theirs: str
+):
+    monkeypatch.setattr(environment, "ensure", giving(local))
+    monkeypatch.setattr(session, "ROOT", local)
+    monkeypatch.setenv("PULUMI_BACKEND_URL", theirs)
+    (local / "Pulumi.prod.yaml").write_text("config:\n  state:backend: s3://ours\n")
+    (local / "Pulumi.other.yaml").write_text("config: {}\n")
+    assert Session("org/prod").environ["PULUMI_BACKEND_URL"] == (theirs or "s3://ours")
+    assert Session("other").environ.get("PULUMI_BACKEND_URL") == theirs
+    assert Session("none").environ.get("PULUMI_BACKEND_URL") == theirs
 
 
 @pytest.mark.parametrize(
@@ -563,8 +601,8 @@ def test_the_state_of_a_real_stack_never_lands_where_clean_removes_it(
     url = url.format(local=str(local).replace(" ", "%20"))
     devs = environment.environment
 
-    def in_that_shell(stack: str) -> dict[str, str]:
-        return devs(stack, {"PULUMI_BACKEND_URL": url})
+    def in_that_shell(stack: str, backend: str) -> dict[str, str]:
+        return devs(stack, {"PULUMI_BACKEND_URL": url}, backend)
 
     monkeypatch.setattr(session, "environment", in_that_shell)
     with pytest.raises(

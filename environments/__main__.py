@@ -1,0 +1,7 @@
+"""`python -m environments`: see command.py."""
+
+import sys
+
+from environments.command import main
+
+sys.exit(main())
