@@ -5,12 +5,14 @@ import gc
 
 import pulumi
 
+from components.adoption import NAMESPACE, take_over
 from components.configuration import load
 from components.platform import Platform
 
 # A program lives for seconds and keeps nearly all that it makes: looking for garbage often costs, and finds none.
 gc.set_threshold(100_000, 50, 50)
 
+take_over(pulumi.Config(NAMESPACE))
 platform = Platform("platform", load(), stack=pulumi.get_stack(), secrets=pulumi.Config().require_secret)
 for output, value in platform.outputs.items():
     pulumi.export(output, value)

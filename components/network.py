@@ -92,6 +92,9 @@ class NetworkSettings(Settings):
         "pools.",
         examples=["10.0.0.0/20"],
     )
+    subnet_name: str | None = Field(
+        default=None, description="Subnet's name in Crusoe Cloud, by default `<stack>-subnet`.", examples=["research"]
+    )
     nat_gateway: bool = Field(
         default=True,
         description="NAT gateway of the subnet, through which nodes without public IPs reach registries.",
@@ -118,6 +121,7 @@ def findings(network: Plain, path: str, stack: str, nodes: int) -> Iterator[Find
     yield from rules.inside(f"{path}.subnetCidr", network.get("subnetCidr"), f"{path}.cidr", network.get("cidr"))
     yield from rules.size(f"{path}.subnetCidr", network.get("subnetCidr"), longest_prefix=SMALLEST_NETWORK, hosts=nodes)
     yield from names.physical(f"{path}.name", stack, "network", network.get("name"))
+    yield from names.physical(f"{path}.subnetName", stack, "subnet", network.get("subnetName"))
     infiniband = table(network.get("infiniband"))
     yield from names.physical(f"{path}.infiniband.name", stack, "infiniband", infiniband.get("name"))
     ways = {f"{path}.ingress[{index}]": table(way) for index, way in enumerate(items(network.get("ingress")))}
@@ -211,7 +215,7 @@ class Network(pulumi.ComponentResource):
         self.vpc = VpcNetwork(
             f"{name}-vpc", name=by_hand.value, cidr=settings.cidr, adopt_existing=by_hand.adopt_existing, opts=kept
         )
-        subnet = physical_name(stack, "subnet")
+        subnet = physical_name(stack, "subnet", settings.subnet_name)
         self.subnet = VpcSubnet(
             f"{name}-subnet",
             name=subnet.value,

@@ -1,8 +1,9 @@
-"""`python -m environments new-stack|promote`, behind `make new-stack` and `make promote`."""
+"""`python -m environments`: `new-stack` and `promote` behind `make`, `adopt` and `left` for the runbooks."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from components.configuration import read as settings_of
 from components.settings import SettingsError
 from crusoe.client import CrusoeError, connect, credentials
 from crusoe.client.endpoint import DEFAULT_ENDPOINT
-from environments import choice, offer, promotion, stack_file
+from environments import adoption, choice, offer, promotion, stack_file
 from environments.choice import RefusedError, Wish
 
 REFUSED = 1
@@ -37,14 +38,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compare = commands.add_parser("promote", allow_abbrev=False, help="show how two stacks differ")
     compare.add_argument("--from", required=True, dest="old")
     compare.add_argument("--to", required=True, dest="new")
+    take = commands.add_parser("adopt", allow_abbrev=False, help="print the ids of what exists already")
+    take.add_argument("--stack", required=True)
+    take.add_argument("preview", type=Path, help="what `pulumi preview --json` printed")
+    rest = commands.add_parser("left", allow_abbrev=False, help="list what the cloud still has of a stack, by name")
+    rest.add_argument("--stack", required=True)
     options = parser.parse_args(arguments)
     try:
-        return _new_stack(options) if options.command == "new-stack" else _promote(options)
+        return {"new-stack": _new_stack, "promote": _promote, "adopt": _adopt, "left": _left}[options.command](options)
     except (RefusedError, SettingsError) as error:
         say("Nothing was written, since this can't work:" if options.command == "new-stack" else "These can't be used:")
         for finding in error.findings:
             say(f"  {finding}")
-    except (CrusoeError, stack_file.UnreadableError) as error:
+    except (CrusoeError, stack_file.UnreadableError, adoption.AdoptionError) as error:
         say(str(error))
     return REFUSED
 
@@ -97,6 +103,30 @@ def _promote(options: argparse.Namespace) -> int:
     old, new = (stack_file.read(Path.cwd(), stack) for stack in (options.old, options.new))
     print("\n".join(promotion.lines(old, new)))
     return 0
+
+
+def _adopt(options: argparse.Namespace) -> int:
+    try:
+        digest: object = json.loads(options.preview.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise adoption.AdoptionError(f"{options.preview} can't be read: {error}") from None
+    wanted = adoption.creates(digest)
+    cloud = stack_file.read(Path.cwd(), options.stack).settings.cloud
+    with connect(cloud.endpoint, cloud.project) as client:
+        found = adoption.adopt(wanted, adoption.existing(client, wanted))
+    for line in found.lines:
+        say(line)
+    print(json.dumps(found.ids))
+    return 0
+
+
+def _left(options: argparse.Namespace) -> int:
+    folder, stack = Path.cwd(), str(options.stack)
+    cloud = stack_file.read(folder, stack).settings.cloud
+    with connect(cloud.endpoint, cloud.project) as client:
+        found = adoption.left(client, stack, stack_file.ranges(folder))
+    print("\n".join(found) or f"The project {cloud.project} has nothing that is called {stack}-... any more.")
+    return REFUSED if found else 0
 
 
 def say(line: str) -> None:

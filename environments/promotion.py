@@ -48,7 +48,7 @@ _TOPICS: Sequence[tuple[str, Topic, bool]] = (
     # What makes an environment itself.
     (r"secretsprovider|config\.state:backend", Topic.PLACE, True),
     (r"cloud\.(endpoint|project)|location", Topic.PLACE, True),
-    (r"network\.(name|cidr|subnetCidr|infiniband.*)|(.+\.)?name", Topic.PLACE, True),
+    (r"network\.(name|subnetName|cidr|subnetCidr|infiniband.*)|(.+\.)?name", Topic.PLACE, True),
     (r"cluster\.(clusterCidr|serviceClusterIpRange)", Topic.PLACE, True),
     (r".*\.(reservation|transportPartitionId|nvlinkDomainId)(\..*)?", Topic.PLACE, True),
     (r"config\.(?!pulumi:).*", Topic.PLACE, True),

@@ -92,7 +92,8 @@ def _previewed(options: argparse.Namespace, passed_on: Sequence[str], out: Path)
         if options.events:
             with options.events.open(encoding="utf-8") as lines:
                 return project, preview.recorded(lines, options.status)
-        return project, preview.run(options.stack, passed_on, meanwhile=_load)
+        variables = preview.DRIFT if options.command == "drift" else None
+        return project, preview.run(options.stack, passed_on, variables=variables, meanwhile=_load)
     except OtherFormatError as error:
         return project, f"The preview can't be read: {error}."
     except (OSError, UnicodeDecodeError) as error:

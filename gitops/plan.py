@@ -68,9 +68,18 @@ def as_drift(report: Report) -> Report:
         Outcome.DRIFT,
         f"{differ} from what the program says.",
         f"To undo what was changed by hand, run `make up STACK={report.stack} ARGS=--refresh`.",
-        "To keep it, write it into the settings.",
+        "To keep it, write what stands on the left into the settings.",
+        *_no_way_back(report),
     )
     return report.model_copy(update={"verdict": judged})
+
+
+def _no_way_back(report: Report) -> Iterable[str]:
+    """What an `up` would refuse to undo as it is; the warning has what would be right."""
+    changed = {each.name for each in report.changes}
+    for each in report.problems:
+        if each.severity == "warning" and each.name in changed:
+            yield f"{each.name} is not undone by that alone: {each.message}"
 
 
 def unreadable(outcome: Outcome, reason: str, *, project: str, stack: str) -> Report:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import yaml
 
@@ -36,10 +37,20 @@ class CannotRunError(Exception):
     """There is no preview to be had; `str()` says why and what to do."""
 
 
-def run(stack: str, arguments: Sequence[str] = (), *, meanwhile: Callable[[], None] = lambda: None) -> Ran:
+DRIFT: Mapping[str, str] = MappingProxyType({"CRUSOE_PROVIDER_DRIFT_CHECK": "true"})
+"""Variables of a preview that looks for what others changed: the provider names also what no update would undo."""
+
+
+def run(
+    stack: str,
+    arguments: Sequence[str] = (),
+    *,
+    variables: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Ran:
     """Preview a stack of the program in this folder; `arguments` are more options of `pulumi preview`.
 
-    `meanwhile` is called while the engine starts.
+    `variables` come on top of the environment. `meanwhile` is called while the engine starts.
 
     The whole plan is wanted, so protection is ignored here; the report says what is protected.
 
@@ -61,7 +72,7 @@ def run(stack: str, arguments: Sequence[str] = (), *, meanwhile: Callable[[], No
         try:
             process = subprocess.Popen(
                 [*command, *arguments],
-                env={**os.environ, **_VARIABLES},
+                env={**os.environ, **_VARIABLES, **(variables or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=beside,

@@ -278,7 +278,8 @@ class Project:
     def change_settings(self, changes: Mapping[str, Any]) -> None:
         """Lays `changes` over the stack file's settings."""
         content = cast(Json, yaml.safe_load(self.stack_file.read_text()))
-        key = "platform"
+        # Pulumi writes the project's name before the key once it has written the file.
+        key = next(key for key in content["config"] if key.rpartition(":")[2] == "platform")
         content["config"][key] = merge(content["config"][key], changes)
         self.stack_file.write_text(yaml.safe_dump(content, sort_keys=False))
 

@@ -9,9 +9,10 @@ was asked for is reported with its id and state, so that the engine records it.
 from __future__ import annotations
 
 import json
+import os
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import grpc
@@ -47,14 +48,27 @@ _REPLACING: Final = {
 }
 
 
+DRIFT_CHECK = "CRUSOE_PROVIDER_DRIFT_CHECK"
+"""A variable that, set to `true`, has previews tell what an update would refuse as a warning beside the difference.
+
+A person may have changed by hand what no update would: a check for that has to name it, and not to stop at it.
+"""
+
+
 class Service(provider_pb2_grpc.ResourceProviderServicer):
     """One provider; `connect` stands in for the network in tests."""
 
-    def __init__(self, engine_address: str | None = None, connect: Connect = connect_from_environment) -> None:
+    def __init__(
+        self,
+        engine_address: str | None = None,
+        connect: Connect = connect_from_environment,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
         self.engine = Engine(engine_address)
         self.session = Session(connect=connect)
         self._asked: set[str] = set()
         self._replaced: set[str] = set()
+        self._checks_drift = environ.get(DRIFT_CHECK) == "true"
 
     # The plugin
 
@@ -182,7 +196,9 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
                 if asked and (lost := kind.lost_by_replacing(state)):
                     self.engine.warn(request.urn, lost)
             elif asked and (refused := kind.refusal(state, news, changes)):
-                raise RefusalError(refused)
+                if not self._checks_drift:
+                    raise RefusalError(refused)
+                self.engine.warn(request.urn, refused)
             return _diff_response(changes, delete_before_replace=replaces and kind.delete_before_replace)
 
         return self._answer(context, call)
@@ -232,6 +248,8 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
             secret = news.secret | kind.secrets
             run = self._run(request.urn, kind.seconds["update"], request.timeout)
             changes = _changes(kind, olds, state, news.values)
+            if self._checks_drift and not request.preview:
+                raise RefusalError(f"{DRIFT_CHECK} is set, which is for previews only: unset it, and run this again.")
             if request.preview:
                 kind.preflight(run, state, news.values)
                 after = kind.planned_update(state, news.values, changes)

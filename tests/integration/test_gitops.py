@@ -203,13 +203,29 @@ def test_drift_is_what_a_person_changed_and_the_check_changes_nothing(new_projec
     project.up("--refresh")
     assert drift(project).code == 0
 
-    # Kept by writing it down.
+    # Kept by writing it down, although no `up` would have undone it as it is.
     [pool] = [one for one in project.cloud.items("/kubernetes/nodepools") if one["name"] == "drifting-system"]
-    project.cloud.api("PATCH", f"/kubernetes/nodepools/{pool['id']}", {"count": 3})
-    assert drift(project).code != 0
+    raised = f"/kubernetes/nodepools/{pool['id']}"
+    project.cloud.api("PATCH", raised, {"count": 3})
+    told = drift(project)
+    assert (told.code, outcome(project)) == (12, "drift"), told.text
+    content = json.loads((project.folder / "out/report.json").read_text())
+    [change] = content["changes"]
+    [count] = change["properties"]
+    assert (change["name"], count["path"], count["old"], count["new"]) == ("platform-pools-system", "count", "3", "2")
+    assert any("would leave 1 of 3 VMs running" in reason for reason in content["verdict"]["reasons"])
+    assert project.up("--refresh", check=False).code != 0, "an update refuses what a check only names"
     project.change_settings({"nodePools": {"system": {"count": 3}}})
     told = drift(project)
     assert told.code == 0, told.text
+    project.up("--refresh")
+
+    # Undone as the sentence says.
+    project.cloud.api("PATCH", raised, {"count": 4})
+    project.change_settings({"nodePools": {"system": {"leaveVmsOnScaleDown": True}}})
+    project.up("--refresh")
+    assert project.cloud.api("GET", raised)["count"] == 3
+    assert drift(project).code == 0
     project.destroy()
 
 
