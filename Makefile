@@ -18,10 +18,10 @@ on_files = $(bootstrap) cloud -m tools.front_door $@
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview report deploy drift diagram new-stack promote plan refresh outputs check down env test lint bench policy-pack lock clean
+.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check down env test lint bench policy-pack lock clean
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo "  STACK=dev (default) is the local cloud on this machine; any other stack is a real environment."
 	@echo "  ARGS='...' is handed on: to pulumi, pytest or the benchmark. More in README.md."
@@ -42,6 +42,9 @@ drift: ## Report what differs in the cloud from the program; changes nothing
 	$(on_stack)
 
 diagram: ## Draw what the stack declares (.local/reports)
+	$(on_stack)
+
+operator-stack: ## Write the stack's objects for the Pulumi Kubernetes Operator (ARGS='--repository URL' or '--flux NAME')
 	$(on_stack)
 
 new-stack: ## Write a stack's file from what the cloud offers now (NAME=, LOCATION=, POOLS=train=TYPE:COUNT,...)

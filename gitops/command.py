@@ -1,4 +1,4 @@
-"""`python -m gitops report|drift|diagram|show|schema`, in the folder of a Pulumi program and with its environment.
+"""`python -m gitops report|drift|diagram|show|schema|operator`, in a Pulumi program's folder and environment.
 
 `make report`, `make drift` and `make diagram` are these with the environment prepared. The exit codes of a report are
 those of verdict.py; `make` itself turns each that is not 0 into 2, and the report's JSON keeps the number.
@@ -14,6 +14,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
+from crusoe.rules.values import table, text
 from gitops import preview
 from gitops.events import OtherFormatError
 from gitops.preview import CannotRunError, Ran
@@ -53,16 +56,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     show.add_argument("file", type=Path)
     show.add_argument("--more-url", default="", help="where the whole report can be had")
     commands.add_parser("schema", help="print the JSON schema of a report")
+    _operator_options(commands.add_parser("operator", help="write Stacks for the Pulumi Kubernetes Operator"))
     # What is not ours is pulumi's: --refresh, --policy-pack, --config-file, ...
     options, passed_on = parser.parse_known_args(arguments)
     try:
-        if options.command in ("show", "schema") and passed_on:
+        if options.command in ("show", "schema", "operator") and passed_on:
             parser.error(f"unrecognized arguments: {' '.join(passed_on)}")
         if options.command == "schema":
             from gitops import report_json
 
             print(json.dumps(report_json.schema(), indent=2))
             return 0
+        if options.command == "operator":
+            return _operator(options)
         if options.command == "show":
             return _show(options.file, options.more_url)
         out: Path = options.out or Path(".local/reports") / options.stack.replace("/", "_")
@@ -80,6 +86,48 @@ def _report_options(parser: argparse.ArgumentParser) -> None:
     more = os.environ.get(MORE_URL, "")
     parser.add_argument("--more-url", default=more, help="where the whole report can be had")
     parser.add_argument("--save-plan", type=Path, help="keep the plan, for `pulumi up --plan`")
+
+
+def _operator_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stack", required=True)
+    parser.add_argument("--repository", default="", help="the git repository with the program")
+    parser.add_argument("--branch", default="main")
+    parser.add_argument("--folder", default="", help="of the program in it, where that is not the top")
+    parser.add_argument("--flux", default="", help="name of a Flux source, instead of --repository")
+    parser.add_argument("--flux-kind", default="GitRepository", choices=("GitRepository", "OCIRepository", "Bucket"))
+    parser.add_argument("--namespace", default="pulumi")
+    parser.add_argument("--image", required=True, help="of the workspace")
+    parser.add_argument("--after", default="", help="a Stack that has to have succeeded before")
+    parser.add_argument("--out", type=Path, help="folder for the files; deploy/operator/STACK when left out")
+
+
+def _operator(options: argparse.Namespace) -> int:
+    from gitops import operator
+
+    name = str(options.stack).rpartition("/")[2]
+    out: Path = options.out or Path("deploy/operator") / name
+    source = operator.Source(options.repository, options.branch, options.folder, options.flux, options.flux_kind)
+    content = preview.stack_file(Path.cwd(), name)
+    config, provider = table(content.get("config")), text(content.get("secretsprovider")) or ""
+    wish = operator.Wish(
+        stack=options.stack,
+        source=source,
+        backend=text(config.get("state:backend")) or "",
+        image=options.image,
+        namespace=options.namespace,
+        secrets_provider="" if provider == "passphrase" else provider,
+        after=options.after,
+    )
+    try:
+        files = operator.files(wish)
+    except operator.OperatorStackError as error:
+        say(str(error))
+        return CANNOT_RUN
+    out.mkdir(parents=True, exist_ok=True)
+    for file, objects in files.items():
+        (out / file).write_text(yaml.safe_dump_all(objects, sort_keys=False), encoding="utf-8")
+    say(f"Written: {', '.join(str(out / file) for file in files)}")
+    return 0
 
 
 def _previewed(options: argparse.Namespace, passed_on: Sequence[str], out: Path) -> tuple[str, Ran | str]:

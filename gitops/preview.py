@@ -104,6 +104,15 @@ def project_name(folder: Path) -> str:
     return name
 
 
+def stack_file(folder: Path, stack: str) -> Mapping[str, object]:
+    """Return what a stack's file holds. Raises CannotRunError."""
+    file = folder / f"Pulumi.{stack}.yaml"
+    try:
+        return table(yaml.safe_load(file.read_text(encoding="utf-8")))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        raise CannotRunError(f"{file} can't be read; the stack's file names its backend.") from None
+
+
 def recorded(lines: Iterable[str], status: int) -> Ran:
     """Return a preview whose events were kept. Raises OtherFormatError."""
     return Ran(events.read(lines), status)

@@ -183,6 +183,11 @@ COMMANDS = {
         _TROUBLE,
     ),
     "diagram": Command(lambda s: f"Drawing what the stack {s.stack} declares", gitops.diagram, _trouble, _TROUBLE),
+    "operator-stack": Command(
+        lambda s: f"Writing the stack {s.stack} as objects for the Pulumi Kubernetes Operator",
+        gitops.operator_stack,
+        lambda _: "docs/gitops.md, `Pulling instead of pushing`, explains them, and ARGS.",
+    ),
     "new-stack": Command(
         lambda _: "Asking the cloud what a new stack can have; nothing in it is changed",
         environments.new_stack,

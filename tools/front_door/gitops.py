@@ -3,15 +3,20 @@
 What these read and write is in gitops/.
 """
 
+import os
 import sys
 from pathlib import Path
 
 from tools.front_door.process import run
 from tools.front_door.session import Session
 from tools.places import LOCAL
+from tools.releases import load
 
 REPORTS = LOCAL / "reports"
 """A folder for each stack: report.md, report.json, diagram.svg."""
+
+IMAGE = "docker.io/pulumi/pulumi"
+"""What a workspace of the operator runs in: the command line with the languages, at the pinned version."""
 
 AGREED = {"--yes", "-y", "--yes=true"}
 """What says yes to an `up`, and means nothing to a preview."""
@@ -33,6 +38,16 @@ def diagram(session: Session) -> int:
     """Draw what the stack declares."""
     session.prepare()
     return gitops(session, "diagram", *session.arguments)
+
+
+def operator_stack(session: Session) -> int:
+    """Write the stack's objects for the Pulumi Kubernetes Operator; asks nobody."""
+    pulumi = next(release.version for release in load() if "pulumi" in release.binaries)
+    image = (
+        [] if any(each.startswith("--image") for each in session.arguments) else [f"--image={IMAGE}:{pulumi}-nonroot"]
+    )
+    words = [sys.executable, "-m", "gitops", "operator", f"--stack={session.stack}", *image, *session.arguments]
+    return run(words, os.environ)
 
 
 def deploy(session: Session, *agreed: str) -> int:
