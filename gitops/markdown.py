@@ -63,6 +63,7 @@ def render(report: Report, *, more: str = "", limit: int = LIMIT) -> str:
         *_verdict(report),
     ]
     sections = [*_problems(report, "error"), *_losses(report.losses), *_gpus(report.gpus), *_repairs(report)]
+    sections += [*_secrets(report)]
     sections += [*_policies(report), *_problems(report, "warning")]
     foot = _foot(report, more)
     # The head with everything that is called out is short by itself: each list in it is.
@@ -148,6 +149,23 @@ def _repairs(report: Report) -> Iterator[str]:
         return
     lines = [f"- {_inline(one.subject)}: {one.old or 'none'} → **{one.new or 'none'}**" for one in report.repairs]
     yield _listed(["### AutoClusters actions that change", ""], lines)
+
+
+def _secrets(report: Report) -> Iterator[str]:
+    if not report.secrets:
+        return
+    lines: list[str] = []
+    for one in report.secrets:
+        keys = ", ".join(map(_inline, one.keys))
+        moved, stay = (
+            [f"{each.kind} {_inline(each.name)}" for each in one.readers if each.restarts is restarts]
+            for restarts in (True, False)
+        )
+        told = [f"this plan changes {', '.join(moved)} too, which restarts"] if moved else []
+        told += [f"{', '.join(stay)} reads it, and goes on with the old value until restarted"] if stay else []
+        told = told or ["nothing in this plan reads it"]
+        lines.append(f"- {_inline(f'{one.namespace}/{one.name}')}, key {keys}: {'; '.join(told)}.")
+    yield _listed(["### Secrets that change", ""], lines)
 
 
 def _policies(report: Report) -> Iterator[str]:

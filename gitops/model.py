@@ -119,6 +119,23 @@ class Repair(_Model):
     new: str | None
 
 
+class Reader(_Model):
+    """An object of the plan that reads a Secret; `restarts` where the plan changes it as well."""
+
+    kind: str
+    name: str
+    restarts: bool
+
+
+class SecretChange(_Model):
+    """A Kubernetes Secret that changes: which of its keys, and who reads it. Never a value."""
+
+    namespace: str
+    name: str
+    keys: tuple[str, ...]
+    readers: tuple[Reader, ...] = ()
+
+
 class PolicyResult(_Model):
     """What one policy says of one resource, or the exception that lets it pass."""
 
@@ -176,6 +193,7 @@ class Report(_Model):
     gpus: tuple[Gpus, ...] = ()
     losses: tuple[Loss, ...] = ()
     repairs: tuple[Repair, ...] = ()
+    secrets: tuple[SecretChange, ...] = ()
     packs: Mapping[str, str] = {}
     policies: tuple[PolicyResult, ...] = ()
     problems: tuple[Problem, ...] = ()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from gitops import gpus, losses, repairs, urns
+from gitops import gpus, losses, readers, repairs, urns
 from gitops.changes import Resource, resources
 from gitops.events import Preview
 from gitops.model import Change, Op, Outcome, PolicyResult, Problem, Property, Report
@@ -45,6 +45,7 @@ def review(preview: Preview, *, project: str, stack: str, status: int = 0, label
         gpus=tuple(gpus.changes(known)),
         losses=tuple(lost),
         repairs=tuple(repairs.changes(changed)),
+        secrets=tuple(readers.changes(known)),
         packs={name.partition("|")[0]: version for name, version in preview.packs.items()},
         policies=policies,
         problems=tuple(_problems(preview, redactor, whole=whole, refused=judged.outcome is Outcome.REFUSED)),

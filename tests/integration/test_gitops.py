@@ -146,7 +146,7 @@ def test_a_secret_that_was_edited_by_hand_stays_hidden_in_a_foreign_program(plat
     assert told.code == 0, told.text
     for secret in (first, second, third, encoded):
         assert leaks(secret, told.text, written(shop)) == [], secret
-    assert "jwt.key" in written(shop), "which key changes is told"
+    assert "`default/key`, key `jwt.key`: nothing in this plan reads it" in written(shop), "which key changes is told"
     assert "<b>corner (Shop)</b>" in written(shop)
     shop.destroy()
 
