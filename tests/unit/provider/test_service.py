@@ -20,7 +20,7 @@ from crusoe.provider.generated import GeneratedSecret
 from crusoe.provider.networking import VpcNetwork
 from crusoe.provider.registry import KINDS, LOOKUPS
 from crusoe.provider.server import engine_address, watch
-from crusoe.provider.service import Service
+from crusoe.provider.service import DRIFT_CHECK, Service
 from crusoe.provider.session import Configuration
 from crusoe.provider.slurm_ready import SlurmReady
 from crusoe.provider.storage import StorageDisk
@@ -190,6 +190,25 @@ class TestResources:
         replaced = driver.diff("StorageDisk", DISK, {**small, "location": "there"}, DISK)
         assert list(replaced.replaces) == ["location"]
         assert replaced.deleteBeforeReplace
+
+    def test_a_drift_check_warns_of_what_an_update_would_refuse_and_updates_nothing(self, driver: Driver) -> None:
+        watching = Driver(driver.bench)
+        watching.service = Service(environ={DRIFT_CHECK: "true"})
+        watching.service.session, watching.service.engine = driver.bench.session, driver.bench.engine
+        small = {**DISK, "size": "1TiB"}
+        watching.check("StorageDisk", small, DISK)
+        assert list(watching.diff("StorageDisk", DISK, small, DISK).detailedDiff) == ["size"]
+        [warned] = driver.bench.engine.warnings
+        assert "can't shrink" in warned
+        request = provider_pb2.UpdateRequest(
+            id="x",
+            urn=watching.urn("StorageDisk"),
+            old_inputs=encode(dict(DISK)),
+            olds=encode(dict(DISK)),
+            news=encode(dict(DISK)),
+        )
+        with pytest.raises(AbortedError, match=f"{DRIFT_CHECK} is set, which is for previews only"):
+            watching.call("Update", request)
 
     def test_differences_are_detailed(self, driver: Driver) -> None:
         shown = driver.diff("StorageDisk", DISK, {**DISK, "size": "3TiB"}, DISK)
