@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -160,8 +161,8 @@ def test_a_port_that_somebody_took_before_the_first_start_is_given_up(
 ) -> None:
     plane, home = make_plane(), Home(root, OTHER.id)
     with socket.create_server(("127.0.0.1", 0)) as other:
-        chosen = [Ports(*choose_ports(5, ()), other.getsockname()[1]), Ports(*choose_ports(6, ()))]
-        wanted = chosen[1]
+        wanted = Ports(*choose_ports(6, ()))
+        chosen = [replace(wanted, kwok_controller=other.getsockname()[1]), wanted]
         monkeypatch.setattr(plane, "_choose_ports", lambda: chosen.pop(0))
         plane.create(OTHER)
     record = home.read()
