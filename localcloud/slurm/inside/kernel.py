@@ -143,13 +143,15 @@ def furnish(root: Path, image: Path, devices: dict[str, str]) -> None:
 
 
 def show_gpus(root: Path, models: list[str], cpus: int) -> None:
-    """Show GPUs as NVIDIA's driver does in /proc and /sys (what `AutoDetect=nvidia` reads).
+    """Show GPUs as NVIDIA's driver does in /proc and /sys (what `AutoDetect=nvidia` reads); one without model is gone.
 
     The first half of them is near the first half of the node's CPUs, the rest near the other.
     """
     mount("tmpfs", root / "proc/driver", "tmpfs", _MS_NOSUID, "mode=755,size=256k")
     halves = (f"0-{max(cpus // 2 - 1, 0)}", f"{cpus // 2}-{cpus - 1}") if cpus > 1 else ("0", "0")
     for number, model in enumerate(models):
+        if not model:
+            continue
         near = root / f"sys/bus/pci/drivers/nvidia/0000:{number + 1:02x}:00.0"
         near.mkdir(parents=True)
         (near / "local_cpulist").write_text(f"{halves[number * 2 >= len(models)]}\n")
