@@ -4,6 +4,9 @@
 STACK ?= dev
 ARGS ?=
 TIER ?=
+SCENARIO ?=
+ALL ?=
+CONFIRM ?=
 
 # Sets up .venv from the lock files, then runs a module in it.
 bootstrap = @python3 tools/bootstrap.py --for
@@ -12,7 +15,7 @@ on_stack = $(bootstrap) $(stack_need) -m tools.front_door $@ --stack '$(STACK)' 
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview report deploy drift diagram plan refresh outputs check down env test lint bench policy-pack lock clean
+.PHONY: help up preview report deploy drift diagram plan refresh outputs check drill down env test lint bench policy-pack lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -49,6 +52,9 @@ outputs: ## Print the stack's outputs (ARGS=--json, ARGS=--show-secrets)
 
 check: ## Compare Slurm's GPUs with Kubernetes' and the catalogue's, node by node (ARGS=--json)
 	$(on_stack)
+
+drill: ## Let a GPU node fail under a training job and judge the recovery (SCENARIO=name, ALL=1; docs/drill.md)
+	$(on_stack) $(if $(SCENARIO),'--scenario=$(SCENARIO)') $(if $(ALL),--all) $(if $(CONFIRM),'--confirm=$(CONFIRM)')
 
 down: ## Take a stack down after a preview; stops first if anything is protected
 	$(on_stack)

@@ -1,0 +1,202 @@
+"""What makes things fail, and what takes it back.
+
+Each deed writes down how it is taken back before it is done (`Room.undo_later`), so that a drill that was killed leaves
+nothing that the next one does not find and remove.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drill.observations import Observation
+from drill.room import Room, Undo
+from drill.scenarios import (
+    Action,
+    Capacity,
+    Deed,
+    Fillers,
+    GpuFault,
+    Link,
+    OptOut,
+    Power,
+    SignalRank,
+    Tear,
+    Whose,
+)
+from drill.site import NAMESPACE, Site, SiteError
+
+if TYPE_CHECKING:
+    from crusoe.client import Client
+
+POWER = "local.crusoe.ai/power"
+OPT_OUT = "local.crusoe.ai/no-replacement"
+_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class LocalCloud:
+    """The local cloud's own commands."""
+
+    state: Path
+
+    def run(self, *arguments: str) -> str:
+        """What one of them says. Raises SiteError."""
+        command = [sys.executable, "-m", "localcloud", *arguments, f"--state={self.state}"]
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+        if done.returncode:
+            raise SiteError(f"`localcloud {arguments[0]}` failed: {done.stderr.strip().removeprefix('error: ')}")
+        return done.stdout
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a job runs: its number, its run folder, and its nodes in Slurm with the machine of each."""
+
+    job: str
+    folder: str
+    batch: str
+    machines: dict[str, str]
+
+    def worker(self, whose: Whose) -> str:
+        """The name of a node of the job in Slurm."""
+        if whose == "batch":
+            return self.batch
+        return next((name for name in sorted(self.machines, reverse=True) if name != self.batch), self.batch)
+
+
+@dataclass
+class Hands:
+    """Does deeds on a stack. `local` and `client` are None where there is no such thing."""
+
+    site: Site
+    room: Room
+    see: Callable[[Observation], None]
+    cluster_id: str
+    local: LocalCloud | None
+    client: Client | None
+
+    def do(self, deed: Deed, target: Target | None) -> None:
+        """Do it. Raises SiteError."""
+        match deed:
+            case Capacity():
+                self.spares(deed.spares)
+            case Action():
+                self._set_action(deed)
+            case OptOut():
+                self._opt_out()
+            case Fillers():
+                self._fill(deed)
+            case _:
+                if target is None:
+                    raise SiteError("There is no job yet that could be disturbed.")
+                self._disturb(deed, target)
+
+    def spares(self, count: int) -> None:
+        """Have so many spare machines of the type that trains."""
+        local = self._local()
+        local.run("set", "capacity", "--type", "h100-80gb-sxm-ib.8x", f"--quantity={count}", "--location=us-east1-a")
+
+    def _disturb(self, deed: GpuFault | Power | Link | SignalRank | Tear, target: Target) -> None:
+        match deed:
+            case GpuFault():
+                worker = target.worker(deed.whose)
+                gpu = self._gpu(worker, target)
+                self._fault(worker, target, f"XID {deed.xid} on GPU {gpu}")
+                self._local().run("gpu-fault", f"--node={target.machines[worker]}", f"--xid={deed.xid}", f"--gpu={gpu}")
+            case Power():
+                self._power(deed, target)
+            case Link():
+                self._link(deed, target)
+            case SignalRank():
+                self._signal(deed, target)
+            case Tear():
+                self.site.person(
+                    f"cd {target.folder}/checkpoints && newest=$(ls -d step-* | sort -V | tail -n 1) && "
+                    'file=$(ls -S "$newest"/*.distcp | head -n 1) && truncate -s $(($(stat -c %s "$file") / 2)) "$file"'
+                )
+
+    def _fault(self, worker: str, target: Target, what: str) -> None:
+        values = {"node": target.machines[worker], "worker": worker, "fault": what}
+        self.see(Observation(time.time(), "drill", "fault", values))
+
+    def _gpu(self, worker: str, target: Target) -> int:
+        """A GPU that the job has on a node: the last one that Slurm gave it."""
+        script = (
+            "for each in /proc/[0-9]*/environ; do tr '\\0' '\\n' < $each 2> /dev/null | "
+            f"grep -qx SLURM_JOB_ID={target.job} && tr '\\0' '\\n' < $each | sed -n 's/^CUDA_VISIBLE_DEVICES=//p'; done"
+        )
+        devices = [int(word) for line in self.site.worker(worker, script).split() for word in line.split(",") if word]
+        return max(devices, default=0)
+
+    def _power(self, deed: Power, target: Target) -> None:
+        worker = target.worker(deed.whose)
+        node = target.machines[worker]
+        if deed.on:
+            self.site.run("annotate", "node", node, f"{POWER}-")
+            return
+        self.room.undo_later(Undo("kubectl", ["annotate", "node", node, f"{POWER}-"]))
+        self._fault(worker, target, "power off")
+        self.site.run("annotate", "node", node, f"{POWER}=off", "--overwrite")
+
+    def _link(self, deed: Link, target: Target) -> None:
+        worker = target.worker(deed.whose)
+        state = "up" if deed.up else "down"
+        if not deed.up:
+            up = ["-n", NAMESPACE, "exec", worker, "-c", "slurmd", "--", "ip", "link", "set", "eth0", "up"]
+            self.room.undo_later(Undo("kubectl", up))
+            self._fault(worker, target, "link down")
+        self.site.worker(worker, f"ip link set eth0 {state}")
+
+    def _signal(self, deed: SignalRank, target: Target) -> None:
+        for worker in sorted(target.machines):
+            script = (
+                f"for each in /proc/[0-9]*; do env=$(tr '\\0' '\\n' < $each/environ 2> /dev/null) || continue; "
+                f'echo "$env" | grep -qx SLURM_JOB_ID={target.job} && echo "$env" | grep -qx RANK={deed.rank} && '
+                f"kill -{deed.signal} ${{each#/proc/}} && echo done; done; true"
+            )
+            if worker == target.worker("other"):
+                self._fault(worker, target, f"SIG{deed.signal} to rank {deed.rank}")
+                if "done" not in self.site.worker(worker, script):
+                    raise SiteError(f"Rank {deed.rank} of job {target.job} was not found on {worker}.")
+
+    def _set_action(self, deed: Action) -> None:
+        if self.client is None:
+            raise SiteError("There is no API to set an action of AutoClusters with.")
+        path = f"kubernetes/clusters/{self.cluster_id}/autoclusters/config"
+        rows: list[dict[str, Any]] = json.loads(json.dumps(self.client.get(path)))["remediation_configs"]
+        before = next((row.get("user_override") for row in rows if row["issue_name"] == deed.issue), None)
+        back: dict[str, object] = (
+            {"set_remediation_overrides": [{"issue_name": deed.issue, "action": before}]}
+            if before
+            else {"remove_remediation_overrides": [deed.issue]}
+        )
+        self.room.undo_later(Undo("api", [path, json.dumps(back)]))
+        self.client.patch(path, {"set_remediation_overrides": [{"issue_name": deed.issue, "action": deed.action}]})
+
+    def _opt_out(self) -> None:
+        # Both workers of the job, so that it does not matter which of them fails.
+        for pod in self.site.items("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=slurmd"):
+            name = pod["metadata"]["name"]
+            self.room.undo_later(Undo("kubectl", ["-n", NAMESPACE, "label", "pod", name, f"{OPT_OUT}-"]))
+            self.site.run("-n", NAMESPACE, "label", "pod", name, f"{OPT_OUT}=true", "--overwrite")
+
+    def _fill(self, deed: Fillers) -> None:
+        self.room.undo_later(Undo("scancel", ["--name=filler"]))
+        self.site.person(
+            f"for each in $(seq {deed.jobs}); do sbatch --parsable --job-name=filler --exclusive --nodes=1 --time=5 "
+            "--output=/dev/null --wrap='sleep 20'; done"
+        )
+
+    def _local(self) -> LocalCloud:
+        if self.local is None:
+            raise SiteError("Only the local cloud can do that; on real machines do it by hand.")
+        return self.local

@@ -1,0 +1,96 @@
+"""The reference job as its user submits it: the program copied home, a folder for each run, `sbatch` at the login."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from drill.losses import Step, parse
+from drill.scenarios import INTERVAL, STEPS
+from drill.site import Site, SiteError
+
+PROGRAM = Path(__file__).parents[1] / "training"
+HOME = "drill"
+"""The folder in the user's home."""
+
+NODES, GPUS = 2, 2
+"""Nodes of the job, and GPUs of each."""
+
+
+def archive() -> bytes:
+    """The training program as a tar, the same bytes for the same files."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for path in sorted(PROGRAM.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                info = tarfile.TarInfo(f"training/{path.relative_to(PROGRAM)}")
+                info.size = path.stat().st_size
+                info.mode = 0o644
+                tar.addfile(info, io.BytesIO(path.read_bytes()))
+    return out.getvalue()
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs of the reference job of one stack's user."""
+
+    site: Site
+
+    def prepare(self) -> str:
+        """Have the program in the user's home; returns the digest of program and options. Raises SiteError."""
+        site = self.site
+        user = site.user
+        site.root(
+            f'home=$(getent passwd {user} | cut -d: -f6); [ -d "$home" ] || install -d -o {user} -g {user} "$home"'
+        )
+        packed = archive()
+        given = base64.b64encode(packed).decode()
+        site.person(f"rm -rf {HOME}/program; mkdir -p {HOME}/program; base64 -d | tar -x -C {HOME}/program", given)
+        return hashlib.sha256(packed + repr((STEPS, INTERVAL, NODES, GPUS)).encode()).hexdigest()[:16]
+
+    def submit(self, name: str, environ: Mapping[str, str]) -> str:
+        """Submit a run into an empty folder `name`; returns the job's number. Raises SiteError."""
+        variables = {
+            "TRAIN_RUN": f"$HOME/{HOME}/{name}",
+            "TRAIN_PROFILE": "drill",
+            "TRAIN_STEPS": str(STEPS),
+            "TRAIN_INTERVAL": str(INTERVAL),
+            **environ,
+        }
+        exports = "".join(f'export {key}="{value}"; ' for key, value in variables.items())
+        options = f"--job-name=drill --nodes={NODES} --gpus-per-node={GPUS} --time=15"
+        said = self.site.person(
+            f"rm -rf {HOME}/{name}; mkdir -p {HOME}/{name}; cd {HOME}/program && {exports}"
+            f'sbatch --parsable {options} --output="$TRAIN_RUN/log" training/job.sbatch'
+        )
+        number = said.strip().partition(";")[0]
+        if not number.isdigit():
+            raise SiteError(f"sbatch answered no job's number: {said.strip()}")
+        return number
+
+    def follow(self, name: str) -> list[str]:
+        """The command line of a program that shows each line of a run's files as it comes."""
+        files = " ".join(f"{HOME}/{name}/{file}.jsonl" for file in ("steps", "events"))
+        return self.site.as_person(f"timeout 900 tail -q -n +1 -s 0.1 -F {files} 2> /dev/null")
+
+    def steps(self, name: str) -> list[Step]:
+        """All steps of a run so far; nothing where it has none. Raises SiteError."""
+        return parse(self.site.person(f"cat {HOME}/{name}/steps.jsonl 2> /dev/null || true"))
+
+    def log(self, name: str) -> str:
+        """The last lines that a run wrote. Raises SiteError."""
+        return self.site.person(f"tail -n 40 {HOME}/{name}/log 2> /dev/null || true")
+
+    def look(self, job: str) -> list[str]:
+        """The command line of a program that shows what Slurm says of a job and of all nodes, again and again."""
+        script = (
+            "end=$((SECONDS + 900)); while [ $SECONDS -lt $end ]; do "
+            f'at=$(date +%s.%N); scontrol --oneliner show job {job} | sed "s/^/$at /"; '
+            'scontrol --oneliner show nodes | sed "s/^/$at /"; sleep 0.2; done'
+        )
+        return self.site.inside("slurm-controller-0", "slurmctld", "bash", "-c", script)
