@@ -32,8 +32,10 @@ def _tiers(wanted: str) -> list[str]:
 
 
 # Make hands its own options and variables down; a test that runs make means its own.
-_OF_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "STACK", "ARGS", "TIER"}
-_OF_MAKE |= {"SCENARIO", "ALL", "CONFIRM"}
+_OF_MAKE = {
+    *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT"),
+    *("STACK", "ARGS", "TIER", "SCENARIO", "ALL", "CONFIRM"),
+}
 
 # Containers often set it. Tests start Python a thousand times, and each start would compile the same modules again.
 _NOTHING_COMPILED = "PYTHONDONTWRITEBYTECODE"
