@@ -64,7 +64,7 @@ class Bench:
                 case "kubectl":
                     self.site.run(*undo.arguments)
                 case "scancel":
-                    self.site.person(f"scancel --user={self.site.user} {' '.join(undo.arguments)}")
+                    self.site.person(f"scancel --quiet {' '.join(undo.arguments)} || true")
                 case "localcloud":
                     if self.hands.local is not None:
                         self.hands.local.run(*undo.arguments)
@@ -83,7 +83,7 @@ def undisturbed(bench: Bench) -> list[Step]:
         rows = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
         return [Step(**row) for row in rows]
     bench.say("Running the job undisturbed, to compare with")
-    job = bench.job.submit("undisturbed", {})
+    job = bench.job.submit("undisturbed", ())
     bench.room.undo_later(Undo("scancel", [job]))
     deadline = time.monotonic() + _UNDISTURBED_SECONDS
     while (state := _state(bench.site, job)) not in _OVER:
@@ -111,7 +111,7 @@ def drill(bench: Bench, scenario: Scenario, reference: Sequence[Step]) -> Report
                 bench.hands.do(each.deed, None)
         # What Kubernetes and the API hold from before is told first; it is no part of the story.
         time.sleep(1.0)
-        job = bench.job.submit(scenario.name, scenario.environ)
+        job = bench.job.submit(scenario.name, scenario.options)
         bench.room.undo_later(Undo("scancel", [job]))
         notebook.see(Observation(time.time(), "drill", "submitted", {"job": job}))
         bench.say(f"Job {job} is submitted by {bench.site.user}")

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,9 @@ HOME = "drill"
 
 NODES, GPUS = 2, 2
 """Nodes of the job, and GPUs of each."""
+
+STEP_SECONDS = 0.1
+"""How long a step takes at least, so that a failure can be placed between two of them."""
 
 
 def archive() -> bytes:
@@ -45,28 +48,20 @@ class Job:
         """Have the program in the user's home; returns the digest of program and options. Raises SiteError."""
         site = self.site
         user = site.user
-        site.root(
-            f'home=$(getent passwd {user} | cut -d: -f6); [ -d "$home" ] || install -d -o {user} -g {user} "$home"'
-        )
+        site.root(f"[ -d ~{user} ] || install -d -o {user} -g {user} ~{user}")
         packed = archive()
         given = base64.b64encode(packed).decode()
         site.person(f"rm -rf {HOME}/program; mkdir -p {HOME}/program; base64 -d | tar -x -C {HOME}/program", given)
-        return hashlib.sha256(packed + repr((STEPS, INTERVAL, NODES, GPUS)).encode()).hexdigest()[:16]
+        return hashlib.sha256(packed + repr((STEPS, INTERVAL, NODES, GPUS, STEP_SECONDS)).encode()).hexdigest()[:16]
 
-    def submit(self, name: str, environ: Mapping[str, str]) -> str:
+    def submit(self, name: str, options: Sequence[str]) -> str:
         """Submit a run into an empty folder `name`; returns the job's number. Raises SiteError."""
-        variables = {
-            "TRAIN_RUN": f"$HOME/{HOME}/{name}",
-            "TRAIN_PROFILE": "drill",
-            "TRAIN_STEPS": str(STEPS),
-            "TRAIN_INTERVAL": str(INTERVAL),
-            **environ,
-        }
-        exports = "".join(f'export {key}="{value}"; ' for key, value in variables.items())
-        options = f"--job-name=drill --nodes={NODES} --gpus-per-node={GPUS} --time=15"
+        run = f"$HOME/{HOME}/{name}"
+        of_sbatch = f"--job-name=drill --nodes={NODES} --gpus-per-node={GPUS} --time=15 --output={run}/log"
+        of_job = f"--run={run} --profile=drill --steps={STEPS} --interval={INTERVAL} --step-seconds={STEP_SECONDS}"
         said = self.site.person(
-            f"rm -rf {HOME}/{name}; mkdir -p {HOME}/{name}; cd {HOME}/program && {exports}"
-            f'sbatch --parsable {options} --output="$TRAIN_RUN/log" training/job.sbatch'
+            f"rm -rf {run}; mkdir -p {run}; cd {HOME}/program && "
+            f"sbatch --parsable {of_sbatch} training/job.sbatch {of_job} {' '.join(options)}"
         )
         number = said.strip().partition(";")[0]
         if not number.isdigit():
@@ -75,7 +70,8 @@ class Job:
 
     def follow(self, name: str) -> list[str]:
         """The command line of a program that shows each line of a run's files as it comes."""
-        files = " ".join(f"{HOME}/{name}/{file}.jsonl" for file in ("steps", "events"))
+        writers = ("", *(f".rank{rank}" for rank in range(1, NODES * GPUS)), ".job")
+        files = " ".join(f"{HOME}/{name}/{file}.jsonl" for file in ("steps", *(f"events{each}" for each in writers)))
         return self.site.as_person(f"timeout 900 tail -q -n +1 -s 0.1 -F {files} 2> /dev/null")
 
     def steps(self, name: str) -> list[Step]:

@@ -130,6 +130,6 @@ def event_line(line: str) -> Observation | None:
     """A line of the run folder's `events.jsonl`."""
     try:
         row = json.loads(line)
-        return Observation(float(row["time"]), "job", "event", row)
+        return Observation(float(row["time"]), "job", "event", {**row, "event": str(row["event"])})
     except (ValueError, KeyError, TypeError):
         return None

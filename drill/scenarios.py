@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from drill.verdict import Expected
@@ -103,7 +103,7 @@ class Scenario:
         what: what fails, in one sentence.
         outcome: what has to come of it, in one sentence.
         trains: whether the job has to end, with the losses of the undisturbed run.
-        environ: variables for the job.
+        options: of the job.
         seconds: until it is given up.
         only: what it needs: `local` for the local cloud's means, `any` for what a person can do on real machines.
     """
@@ -114,7 +114,7 @@ class Scenario:
     plan: Sequence[Do]
     expected: Expected
     trains: bool = True
-    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    options: Sequence[str] = ()
     seconds: float = 180.0
     only: Literal["local", "any"] = "local"
 
@@ -143,7 +143,7 @@ SCENARIOS: Sequence[Scenario] = (
         outcome="As by default; the job ends only when torchrun kills the rank, so it takes that much longer.",
         plan=(Do(GpuFault(79), at_step=AT_STEP),),
         expected=Expected((*FULL, ("fault", "lost", "requeued")), most_lost=INTERVAL, own_seconds=2.0),
-        environ={"TRAIN_GPU_LOSS": "block"},
+        options=("--gpu-loss=block",),
         seconds=300.0,
     ),
     Scenario(
@@ -219,7 +219,7 @@ SCENARIOS: Sequence[Scenario] = (
         outcome="The last save is cut off and skipped; the one before is loaded.",
         plan=(Do(GpuFault(48), at_step=AT_STEP),),
         expected=Expected(FULL, most_lost=AT_STEP * 2),
-        environ={"TRAIN_SAVE_SECONDS": "100"},
+        options=("--save-seconds=100",),
         seconds=400.0,
     ),
     Scenario(

@@ -140,7 +140,7 @@ def _started(story: Story) -> Iterator[Observation]:
 
 
 def _resumed(story: Story) -> Iterator[Observation]:
-    return (each for each in story.some("job", "event", story.fault_at) if each.what.get("kind") == "resumed")
+    return (each for each in story.some("job", "event", story.fault_at) if each.what["event"] == "resumed")
 
 
 def _stepping(story: Story) -> Iterator[Observation]:
@@ -153,7 +153,7 @@ def _completed(story: Story) -> Iterator[Observation]:
 
 
 def _lost(story: Story) -> Iterator[Observation]:
-    return (each for each in story.some("job", "event", story.fault_at) if each.what.get("kind") == "gpu-lost")
+    return (each for each in story.some("job", "event", story.fault_at) if each.what["event"] == "gpu-lost")
 
 
 def _is(each: Observation, name: str) -> bool:

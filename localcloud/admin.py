@@ -76,9 +76,10 @@ class IssueUpdate(Body):
 
 
 class AutoClustersUpdate(Body):
-    """Seconds until a fault is seen and that a drain may take, and where notices go (empty for nowhere)."""
+    """Delays as in `localcloud.autoclusters.incidents`, and where notices go (empty for nowhere)."""
 
     detect: Annotated[float, Field(ge=0)] | None = None
+    cordon: Annotated[float, Field(ge=0)] | None = None
     grace: Annotated[float, Field(ge=0)] | None = None
     webhook: str | None = None
 
@@ -255,7 +256,7 @@ async def set_autoclusters(body: AutoClustersUpdate, cloud: CloudDep) -> Json:
             incidents.set_webhook(cloud, body.webhook)
     except ValueError as error:
         raise bad_request(f"webhook: {error}") from None
-    seconds = {"detect": body.detect, "grace": body.grace}
+    seconds = {"detect": body.detect, "cordon": body.cordon, "grace": body.grace}
     incidents.set_delays(cloud, **{name: value for name, value in seconds.items() if value is not None})
     return {**asdict(incidents.delays(cloud)), "webhook": incidents.webhook(cloud)}
 

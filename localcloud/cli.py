@@ -134,6 +134,9 @@ def _set_commands(commands: Commands) -> None:
         actions, "autoclusters", _set_autoclusters, "how long AutoClusters takes, and the webhook that it tells"
     )
     repairs.add_argument("--detect-seconds", dest="detect", type=float, help="until a fault is seen (at first 2)")
+    repairs.add_argument(
+        "--cordon-seconds", dest="cordon", type=float, help="from the cordon to the first eviction (at first 4)"
+    )
     repairs.add_argument("--grace-seconds", dest="grace", type=float, help="how long a drain may take (at first 120)")
     repairs.add_argument("--webhook", help="http address on this machine; empty for none")
     issue = _command(
@@ -351,7 +354,8 @@ def _set_issue(options: argparse.Namespace, folder: StateFolder) -> int:
 
 
 def _set_autoclusters(options: argparse.Namespace, folder: StateFolder) -> int:
-    body = {key: getattr(options, key) for key in ("detect", "grace", "webhook") if getattr(options, key) is not None}
+    keys = ("detect", "cordon", "grace", "webhook")
+    body = {key: getattr(options, key) for key in keys if getattr(options, key) is not None}
     now = AdminClient.of(folder).call("PUT", "autoclusters/settings", body)
     whom = now["webhook"] or "nobody"
     print(f"AutoClusters sees a fault after {now['detect']:g} s, drains for {now['grace']:g} s and tells {whom}.")

@@ -78,6 +78,8 @@ def _isolated(seen: View, waited: float, delays: Delays) -> Decision:
     if stays := [pod.name for pod in seen.pods if pod.opted_out]:
         text = f"The node is not replaced: {', '.join(stays)} has the label that forbids it."
         return Decision(phase="opted-out", tell="remediation_skipped", message=text)
+    if waited < min(delays.cordon, delays.grace):
+        return WAIT
     if seen.pods and waited < delays.grace:
         return Decision("evict")
     return Decision("replace")

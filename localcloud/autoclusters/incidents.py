@@ -38,9 +38,11 @@ ENDS: tuple[Phase, ...] = ("replaced", "off", "opted-out", "uncovered", "gone")
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds: until a fault is seen, and how long pods may hold up a repair (Crusoe: two minutes)."""
+    """Seconds: until a fault is seen, until a cordoned node's pods are evicted, so that whoever watches for cordons can
+    move work away in order, and how long pods may hold up a repair (Crusoe: two minutes)."""
 
     detect: float = 2.0
+    cordon: float = 4.0
     grace: float = 120.0
 
 

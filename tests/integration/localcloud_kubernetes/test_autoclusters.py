@@ -114,7 +114,7 @@ def receiver() -> Generator[Receiver]:
 def town(state: Path, receiver: Receiver) -> Generator[Town]:
     with inhabited(state, actors) as cloud:
         town = Town(cloud, cluster_with_nodes(cloud, {TYPE: 2}, ()), receiver)
-        town.admin("PUT", "autoclusters/settings", {"detect": 0.2, "grace": 60, "webhook": receiver.url})
+        town.admin("PUT", "autoclusters/settings", {"detect": 0.2, "cordon": 0.5, "grace": 60, "webhook": receiver.url})
         town.spares(50)
         yield town
 

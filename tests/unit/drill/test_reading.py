@@ -39,9 +39,7 @@ def test_slurm_as_scontrol_shows_it() -> None:
         "train-0",
     )
     assert found.what["eligible"] > 0
-    node = (
-        "1.25 NodeName=train-1 State=IDLE+DRAIN Reason=slurm-operator: XID 79 [slurm@2026-11-30T10:00:05]"
-    )
+    node = "1.25 NodeName=train-1 State=IDLE+DRAIN Reason=slurm-operator: XID 79 [slurm@2026-11-30T10:00:05]"
     found = reading.slurm_line(node)
     assert found is not None
     assert found.what == {"name": "train-1", "state": "IDLE+DRAIN", "reason": "slurm-operator: XID 79"}
@@ -61,10 +59,10 @@ def test_lines_of_the_run_folder() -> None:
     step = reading.step_line('{"step": 3, "loss": "0x1p-1", "attempt": 1, "time": 5.5}')
     assert step is not None
     assert (step.at, step.what["attempt"]) == (5.5, 1)
-    event = reading.event_line('{"time": 6.5, "kind": "resumed", "step": 40}')
+    event = reading.event_line('{"time": 6.5, "event": "resumed", "step": 40}')
     assert event is not None
-    assert (event.at, event.what["kind"]) == (6.5, "resumed")
-    for line in ("", "{", "[]", '{"kind": "x"}', "==> a file <=="):
+    assert (event.at, event.what["event"]) == (6.5, "resumed")
+    for line in ("", "{", "[]", '{"event": "x"}', "==> a file <=="):
         assert reading.event_line(line) is None
         assert reading.step_line(line) is None
 

@@ -18,7 +18,7 @@ from localcloud.pools import POOL, VM
 from tests.unit.actor.receiver import Receiver
 from tests.unit.localcloud.conftest import H100, Api
 
-DELAYS = Delays(detect=2, grace=120)
+DELAYS = Delays(detect=2, cordon=4, grace=120)
 ONE = Incident("11112222-3333", "project", "cluster", "pool", "vm", "np-1-0", 79, 3, "injected", 100.0)
 BUSY = Pod("slurm", "train-0")
 
@@ -36,9 +36,12 @@ def at(phase: Any, **more: Any) -> Incident:
         (at("failed"), View(action=None), 102, Decision("show", "uncovered")),
         (at("detected"), View(action="OFF"), 102, Decision(phase="off")),
         (at("detected"), View(), 102, Decision("isolate", "isolated", "remediation_started")),
+        (at("isolated"), View(pods=[BUSY]), 103.9, WAIT),
+        (at("isolated"), View(), 103.9, WAIT),
+        (at("isolated"), View(pods=[BUSY]), 104, Decision("evict")),
         (at("isolated"), View(pods=[BUSY]), 219.9, Decision("evict")),
         (at("isolated"), View(pods=[BUSY]), 220, Decision("replace")),
-        (at("isolated"), View(), 100, Decision("replace")),
+        (at("isolated"), View(), 104, Decision("replace")),
         (at("replacing"), View(state="IN_PROGRESS"), 900, WAIT),
         (at("replacing"), View(state="SUCCEEDED"), 100, Decision(phase="replaced", tell="remediation_succeeded")),
         (at("stalled"), View(room=False), 9999, WAIT),
@@ -228,8 +231,8 @@ async def test_notices_wait_in_the_state_file_in_order(api: Api) -> None:
 
 async def test_settings(api: Api) -> None:
     said = await api.admin("PUT", "autoclusters/settings", {"detect": 0.5, "webhook": "http://127.0.0.1:9000/x"})
-    assert said == {"detect": 0.5, "grace": 120.0, "webhook": "http://127.0.0.1:9000/x"}
-    assert incidents.delays(api.cloud) == Delays(0.5, 120.0)
+    assert said == {"detect": 0.5, "cordon": 4.0, "grace": 120.0, "webhook": "http://127.0.0.1:9000/x"}
+    assert incidents.delays(api.cloud) == Delays(0.5, 4.0, 120.0)
     for url in ("https://example.com/", "http://10.0.0.1/", "file:///etc/passwd", "127.0.0.1:9000"):
         assert "no http address of this machine" in await refused(api, {"webhook": url}, "autoclusters/settings", "PUT")
     assert (await api.admin("PUT", "autoclusters/settings", {"webhook": ""}))["webhook"] == ""
