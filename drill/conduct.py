@@ -19,7 +19,7 @@ from drill.room import Room, Undo
 from drill.scenarios import Do, Scenario
 from drill.site import NAMESPACE, Site, SiteError
 from drill.streams import Notebook, Streams
-from drill.verdict import judge, wanted
+from drill.verdict import judge, late, wanted
 
 if TYPE_CHECKING:
     from crusoe.client import Client
@@ -154,11 +154,11 @@ def conclude(
         reached=reached,
         shares=shares,
         compared=compared,
-        verdict=judge(scenario.expected, told, reached, compared, own_seconds=shares.get("platform", 0.0)),
+        verdict=judge(scenario.expected, told, reached, compared),
         run=run,
         reference=reference,
         sums=(*timing.sums(stack, settings.get("slurm") or {}), *timing.sums("prod", prod or {})),
-        notes=NOTES,
+        notes=(*late(scenario.expected, reached, shares.get("platform", 0.0)), *NOTES),
     )
 
 

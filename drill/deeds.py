@@ -132,8 +132,8 @@ class Hands:
         """A GPU that the job has on a node: the last one that Slurm gave it."""
         script = (
             "for each in /proc/[0-9]*/environ; do env=$(tr '\\0' '\\n' < $each 2> /dev/null) || continue; "
-            f"case $env in *SLURM_JOB_ID={target.job}[!0-9]*) echo \"$env\" | sed -n 's/^CUDA_VISIBLE_DEVICES=//p';; esac; "
-            "done; true"
+            f"case $env in *SLURM_JOB_ID={target.job}[!0-9]*) "
+            "echo \"$env\" | sed -n 's/^CUDA_VISIBLE_DEVICES=//p';; esac; done; true"
         )
         devices = [int(word) for line in self.site.worker(worker, script).split() for word in line.split(",") if word]
         return max(devices, default=0)

@@ -6,10 +6,9 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO
 
 from drill.observations import Observation
 
@@ -59,17 +58,31 @@ class Streams:
 
     def lines(self, command: Sequence[str], read: Line) -> None:
         """Follow a program that writes a line for each thing."""
-        self._follow(command, lambda output: (read(line) for line in output))
+
+        def loop() -> None:
+            while not self._stop.is_set():
+                process = self._started(command)
+                if process is None or process.stdout is None:
+                    return
+                for line in process.stdout:
+                    with suppress(ValueError, KeyError):
+                        self._notebook.see(read(line))
+                process.kill()
+                process.wait()
+                with self._lock:
+                    self._running.remove(process)
+                self._stop.wait(_AGAIN_SECONDS)
+
+        self._begin(loop)
 
     def objects(self, command: Sequence[str], read: Callable[[str, dict[str, object], float], Observation]) -> None:
         """Follow `kubectl get --watch --output-watch-events -o json`; `read` gets type, object and moment."""
 
-        def changes(output: IO[str]) -> Iterator[Observation]:
-            for document in documents(output):
-                change = json.loads(document)
-                yield read(change["type"], change["object"], time.time())
+        def change(line: str) -> Observation:
+            found = json.loads(line)
+            return read(found["type"], found["object"], time.time())
 
-        self._follow(command, changes)
+        self.lines(command, change)
 
     def repeat(self, work: Callable[[], None], seconds: float) -> None:
         """Do something again and again; what it raises is the end of that turn only."""
@@ -91,23 +104,6 @@ class Streams:
         for thread in self._threads:
             thread.join(_END_SECONDS)
 
-    def _follow(self, command: Sequence[str], read: Callable[[IO[str]], Iterator[Observation | None]]) -> None:
-        def loop() -> None:
-            while not self._stop.is_set():
-                process = self._started(command)
-                if process is None or process.stdout is None:
-                    return
-                with suppress(ValueError, KeyError):
-                    for each in read(process.stdout):
-                        self._notebook.see(each)
-                process.kill()
-                process.wait()
-                with self._lock:
-                    self._running.remove(process)
-                self._stop.wait(_AGAIN_SECONDS)
-
-        self._begin(loop)
-
     def _started(self, command: Sequence[str]) -> subprocess.Popen[str] | None:
         with self._lock:
             if self._stop.is_set():
@@ -122,13 +118,3 @@ class Streams:
         thread = threading.Thread(target=loop, daemon=True)
         self._threads.append(thread)
         thread.start()
-
-
-def documents(lines: Iterator[str] | IO[str]) -> Iterator[str]:
-    """The documents of a text that has one JSON object after the other, each indented and ended by a line `}`."""
-    kept: list[str] = []
-    for line in lines:
-        kept.append(line)
-        if line.rstrip() == "}":
-            yield "".join(kept)
-            kept = []

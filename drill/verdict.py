@@ -22,8 +22,8 @@ class Expected:
         absent: stages that must not be reached.
         most_lost: steps that one failure may take back.
         attempts: how often the job may have started again at most.
-        resume_seconds: from the failure to the first step after it, at most; None for no bound.
-        own_seconds: this project's share of that, at most.
+        resume_seconds: from the failure to the first step after it, on a quiet machine; None for no target.
+        own_seconds: this project's share of that.
     """
 
     chains: Sequence[Sequence[str]]
@@ -56,8 +56,6 @@ def judge(
     told: Story,
     reached: Mapping[str, Moment],
     compared: Comparison | None,
-    *,
-    own_seconds: float,
 ) -> Verdict:
     """Compare; `compared` is None where the job was not to train at all."""
     findings = [
@@ -66,7 +64,6 @@ def judge(
         *_unwanted(expected, reached),
         *_humans(told),
         *_losses(expected, compared),
-        *_times(expected, reached, own_seconds),
     ]
     return Verdict(tuple(dict.fromkeys(findings)))
 
@@ -118,16 +115,19 @@ def _losses(expected: Expected, compared: Comparison | None) -> list[str]:
     return found
 
 
-def _times(expected: Expected, reached: Mapping[str, Moment], own: float) -> list[str]:
+def late(expected: Expected, reached: Mapping[str, Moment], own: float) -> list[str]:
+    """Targets of time that were missed: a busy machine misses them too, so they are told and are no failure.
+
+    `own` is this project's own share, in seconds.
+    """
     found: list[str] = []
     if expected.resume_seconds is not None and "stepping" in reached and "fault" in reached:
         took = reached["stepping"].at - reached["fault"].at
         if took > expected.resume_seconds:
-            found.append(
-                f"From the failure to the next step it took {took:.1f} s, {expected.resume_seconds:g} allowed."
-            )
+            target = f"{expected.resume_seconds:g} s are the target on a quiet machine"
+            found.append(f"From the failure to the next step it took {took:.1f} s; {target}.")
     if expected.own_seconds is not None and own > expected.own_seconds:
-        found.append(f"This project's own share was {own:.1f} s, {expected.own_seconds:g} are allowed.")
+        found.append(f"This project's own share was {own:.1f} s; {expected.own_seconds:g} s are the target.")
     return found
 
 

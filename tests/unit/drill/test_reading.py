@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drill import reading
-from drill.streams import Notebook, documents
+from drill.streams import Notebook, Streams
 from tests.unit.drill.making import seen
 
 
@@ -67,10 +68,20 @@ def test_lines_of_the_run_folder() -> None:
         assert reading.step_line(line) is None
 
 
-def test_a_watch_is_one_document_after_the_other() -> None:
-    items = [{"a": {"b": [1, {"c": 2}]}}, {"d": "}"}, {"e": "\n}\n"}]
-    text = "".join(f"{json.dumps(item, indent=4)}\n" for item in items)
-    assert [json.loads(each) for each in documents(iter(text.splitlines(keepends=True)))] == items
+def test_programs_are_followed_and_started_again_until_they_are_closed(tmp_path: Path) -> None:
+    book = Notebook()
+    streams = Streams(book)
+    script = f'date >> {tmp_path}/starts; echo nonsense; echo \'{{"type": "ADDED", "object": {{"a": 1}}}}\'; sleep 0.1'
+    streams.objects(["sh", "-c", script], lambda kind, item, at: seen(at, "kubernetes", "event", type=kind, **item))
+    deadline = time.monotonic() + 20
+    while len(book.all) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    streams.close()
+    assert book.all[0].what == {"type": "ADDED", "a": 1}
+    starts = (tmp_path / "starts").read_text().count("\n")
+    assert starts >= 2
+    time.sleep(0.8)
+    assert (tmp_path / "starts").read_text().count("\n") == starts
 
 
 def test_the_notebook_keeps_changes_of_a_thing_and_every_step() -> None:

@@ -10,8 +10,8 @@ import pytest
 from drill.losses import Comparison, Step, compare, parse
 from drill.observations import Observation
 from drill.scenarios import BY_NAME, SCENARIOS
-from drill.stages import BY_KEY, moments, shares, story
-from drill.verdict import Verdict, judge, wanted
+from drill.stages import BY_KEY, moments, story
+from drill.verdict import Verdict, judge, late, wanted
 from tests.unit.drill.making import NODE, seen, steps, whole
 
 REFERENCE = steps(0, 119)
@@ -23,10 +23,7 @@ def verdict(
 ) -> Verdict:
     told = story(whole() if observations is None else observations)
     reached = moments(told)
-    own = shares(reached, 109.0).get("platform", 0.0)
-    return judge(
-        BY_NAME[name].expected, told, reached, compare(REFERENCE, RUN if run is None else run), own_seconds=own
-    )
+    return judge(BY_NAME[name].expected, told, reached, compare(REFERENCE, RUN if run is None else run))
 
 
 def test_a_whole_drill_passes() -> None:
@@ -38,7 +35,7 @@ def test_a_whole_drill_passes() -> None:
 def test_each_expected_stage_is_needed(key: str) -> None:
     told = story(whole())
     reached = {other: moment for other, moment in moments(told).items() if other != key}
-    found = judge(BY_NAME["default"].expected, told, reached, compare(REFERENCE, RUN), own_seconds=0)
+    found = judge(BY_NAME["default"].expected, told, reached, compare(REFERENCE, RUN))
     assert any(BY_KEY[key].title in finding for finding in found.findings), found
     assert not found.passed
 
@@ -49,7 +46,7 @@ def test_the_order_counts(chain: tuple[str, ...]) -> None:
     reached = moments(told)
     first, second = chain[:2]
     swapped = {**reached, second: replace(reached[second], at=reached[first].at - 5)}
-    found = judge(BY_NAME["default"].expected, told, swapped, compare(REFERENCE, RUN), own_seconds=0)
+    found = judge(BY_NAME["default"].expected, told, swapped, compare(REFERENCE, RUN))
     assert any(finding.startswith("Out of order") for finding in found.findings), found
 
 
@@ -86,16 +83,18 @@ def test_losses(run: list[Step], words: str) -> None:
 def test_an_empty_reference_is_no_pass() -> None:
     assert not Comparison(0).exact
     told = story(whole())
-    found = judge(BY_NAME["default"].expected, told, moments(told), compare([], []), own_seconds=0)
+    found = judge(BY_NAME["default"].expected, told, moments(told), compare([], []))
     assert "no undisturbed run" in " ".join(found.findings)
 
 
-def test_time_is_bounded() -> None:
-    late = [replace(each, at=each.at + 30) if each.at > 109 else each for each in whole()]
-    assert any("30 allowed" in each for each in verdict(late).findings)
-    slow = [replace(each, at=106) if each.what.get("component") == "slurm-actor" else each for each in whole()]
-    slow = [replace(each, at=107) if each.what.get("state") == "PENDING" else each for each in slow]
-    assert any("own share was 3.7 s" in each for each in verdict(slow).findings)
+def test_targets_of_time_are_told_and_fail_nothing() -> None:
+    expected = BY_NAME["default"].expected
+    assert late(expected, moments(story(whole())), 1.0) == []
+    slow = [replace(each, at=each.at + 30) if each.at > 109 else each for each in whole()]
+    found = " ".join(late(expected, moments(story(slow)), 3.7))
+    assert "it took 46.0 s" in found
+    assert "own share was 3.7 s" in found
+    assert verdict(slow).passed
 
 
 def test_what_must_not_happen_fails_it() -> None:
