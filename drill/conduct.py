@@ -116,7 +116,8 @@ def drill(bench: Bench, scenario: Scenario, reference: Sequence[Step]) -> Report
         notebook.see(Observation(time.time(), "drill", "submitted", {"job": job}))
         bench.say(f"Job {job} is submitted by {bench.site.user}")
         streams.lines(bench.job.look(job), reading.slurm_line)
-        streams.lines(bench.job.follow(scenario.name), lambda line: reading.step_line(line) or reading.event_line(line))
+        follow = bench.job.follow(scenario.name, [pod["metadata"]["name"] for pod in _workers(bench.site)])
+        streams.lines(follow, lambda line: reading.step_line(line) or reading.event_line(line))
         _watch(bench, scenario, job)
         run = bench.job.steps(scenario.name)
     finally:
@@ -237,11 +238,12 @@ def _target(bench: Bench, scenario: Scenario, job: str) -> Target:
         each for each in reversed(list(stages.story(bench.notebook.all).some("slurm", "job"))) if each.what["batch"]
     )
     names = bench.site.slurm("scontrol", "show", "hostnames", last.what["nodes"]).split()
-    pods = {
-        pod["metadata"]["name"]: pod["spec"].get("nodeName", "")
-        for pod in bench.site.items("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=slurmd")
-    }
+    pods = {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in _workers(bench.site)}
     return Target(job, f"{HOME}/{scenario.name}", last.what["batch"], {name: pods.get(name, "") for name in names})
+
+
+def _workers(site: Site) -> list[dict[str, Any]]:
+    return site.items("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=slurmd")
 
 
 def _state(site: Site, job: str) -> str:
@@ -261,7 +263,7 @@ def healthy(bench: Bench) -> bool:
     while time.monotonic() < deadline:
         said = bench.site.slurm("sinfo", "--noheader", "--Node", "--format=%N %t").split("\n")
         states = {line.split()[0]: line.split()[1] for line in said if line.strip()}
-        pods = bench.site.items("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=slurmd")
+        pods = _workers(bench.site)
         ready = all(reading.pod(pod, 0.0).what["ready"] for pod in pods)
         if pods and ready and all(state in ("idle", "mix", "alloc") for state in states.values()):
             return True

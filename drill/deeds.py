@@ -73,6 +73,24 @@ class Target:
         return next((name for name in sorted(self.machines, reverse=True) if name != self.batch), self.batch)
 
 
+@dataclass(frozen=True)
+class Rank:
+    """A process of a job on a node: its numbers there and in all, its pid, and the GPU that it has."""
+
+    local: int
+    rank: int
+    pid: int
+    gpu: int
+
+    @classmethod
+    def read(cls, line: str) -> Rank:
+        """Read `LOCAL_RANK RANK PID CUDA_VISIBLE_DEVICES`; without GPUs its number stands for one."""
+        local, rank, pid, *gpus = line.split()
+        devices = [int(word) for word in gpus[0].split(",")] if gpus else []
+        number = int(local)
+        return cls(number, int(rank), int(pid), devices[number] if number < len(devices) else number)
+
+
 @dataclass
 class Hands:
     """Does deeds on a stack. `local` and `client` are None where there is no such thing."""
@@ -108,10 +126,7 @@ class Hands:
     def _disturb(self, deed: GpuFault | Power | Link | SignalRank | Tear, target: Target) -> None:
         match deed:
             case GpuFault():
-                worker = target.worker(deed.whose)
-                gpu = self._gpu(worker, target)
-                self._fault(worker, target, f"XID {deed.xid} on GPU {gpu}")
-                self._local().run("gpu-fault", f"--node={target.machines[worker]}", f"--xid={deed.xid}", f"--gpu={gpu}")
+                self._break_gpu(deed, target)
             case Power():
                 self._power(deed, target)
             case Link():
@@ -128,15 +143,46 @@ class Hands:
         values = {"node": target.machines[worker], "worker": worker, "fault": what}
         self.see(Observation(time.time(), "drill", "fault", values))
 
-    def _gpu(self, worker: str, target: Target) -> int:
-        """A GPU that the job has on a node: the last one that Slurm gave it."""
+    def _break_gpu(self, deed: GpuFault, target: Target) -> None:
+        """Break the GPU of the last rank on a node, and have the rank meet that: a made-up GPU gives no CUDA error."""
+        worker = target.worker(deed.whose)
+        rank = self._last_rank(worker, target)
+        self._fault(worker, target, f"XID {deed.xid} on GPU {rank.gpu}")
+        self._local().run("gpu-fault", f"--node={target.machines[worker]}", f"--xid={deed.xid}", f"--gpu={rank.gpu}")
+        if deed.rank == "crashes":
+            self.site.worker(worker, f"kill -ABRT {rank.pid}")
+        elif deed.rank == "blocks":
+            self._hold(worker, rank.pid)
+
+    def _last_rank(self, worker: str, target: Target) -> Rank:
         script = (
-            "for each in /proc/[0-9]*/environ; do env=$(tr '\\0' '\\n' < $each 2> /dev/null) || continue; "
-            f"case $env in *SLURM_JOB_ID={target.job}[!0-9]*) "
-            "echo \"$env\" | sed -n 's/^CUDA_VISIBLE_DEVICES=//p';; esac; done; true"
+            "for each in /proc/[0-9]*; do env=$(tr '\\0' '\\n' < $each/environ 2> /dev/null) || continue; "
+            f"case $env in *SLURM_JOB_ID={target.job}[!0-9]*) ;; *) continue;; esac; "
+            'value() { echo "$env" | sed -n "s/^$1=//p"; }; '
+            '[ -z "$(value RANK)" ] || echo $(value LOCAL_RANK) $(value RANK) ${each#/proc/} $(value CUDA_VISIBLE_DEVICES); '
+            "done; true"
         )
-        devices = [int(word) for line in self.site.worker(worker, script).split() for word in line.split(",") if word]
-        return max(devices, default=0)
+        found = [Rank.read(line) for line in self.site.worker(worker, script).splitlines()]
+        if not found:
+            raise SiteError(f"No rank of job {target.job} runs on {worker}.")
+        # A rank's helpers have its environment; it came first.
+        local = max(each.local for each in found)
+        return min((each for each in found if each.local == local), key=lambda each: each.pid)
+
+    def _hold(self, worker: str, pid: int) -> None:
+        program = Path(__file__).with_name("block.py").read_text(encoding="utf-8")
+        holder = subprocess.Popen(
+            self.site.inside(worker, "slurmd", "python3", "-", str(pid)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        if holder.stdin is None or holder.stdout is None:
+            raise SiteError("The program that holds a rank did not start.")
+        with holder.stdin as given:
+            given.write(program)
+        if holder.stdout.readline().strip() != "held":
+            raise SiteError(f"Process {pid} on {worker} could not be held.")
 
     def _power(self, deed: Power, target: Target) -> None:
         worker = target.worker(deed.whose)
@@ -158,16 +204,10 @@ class Hands:
         self.site.worker(worker, f"ip link set eth0 {state}")
 
     def _signal(self, deed: SignalRank, target: Target) -> None:
-        for worker in sorted(target.machines):
-            script = (
-                f"for each in /proc/[0-9]*; do env=$(tr '\\0' '\\n' < $each/environ 2> /dev/null) || continue; "
-                f'echo "$env" | grep -qx SLURM_JOB_ID={target.job} && echo "$env" | grep -qx RANK={deed.rank} && '
-                f"kill -{deed.signal} ${{each#/proc/}} && echo done; done; true"
-            )
-            if worker == target.worker("other"):
-                self._fault(worker, target, f"SIG{deed.signal} to rank {deed.rank}")
-                if "done" not in self.site.worker(worker, script):
-                    raise SiteError(f"Rank {deed.rank} of job {target.job} was not found on {worker}.")
+        worker = target.worker("other")
+        rank = self._last_rank(worker, target)
+        self._fault(worker, target, f"SIG{deed.signal} to rank {rank.rank}")
+        self.site.worker(worker, f"kill -{deed.signal} {rank.pid}")
 
     def _set_action(self, deed: Action) -> None:
         if self.client is None:

@@ -68,9 +68,10 @@ class Job:
             raise SiteError(f"sbatch answered no job's number: {said.strip()}")
         return number
 
-    def follow(self, name: str) -> list[str]:
-        """The command line of a program that shows each line of a run's files as it comes."""
-        writers = ("", *(f".rank{rank}" for rank in range(1, NODES * GPUS)), ".job")
+    def follow(self, name: str, workers: Sequence[str]) -> list[str]:
+        """The command line of a program that shows each line of a run's files as it comes; `workers` may run it."""
+        writers = ("", ".job", *(f".rank{rank}" for rank in range(1, NODES * GPUS)))
+        writers += tuple(f".launch-{worker}" for worker in workers)
         files = " ".join(f"{HOME}/{name}/{file}.jsonl" for file in ("steps", *(f"events{each}" for each in writers)))
         return self.site.as_person(f"timeout 900 tail -q -n +1 -s 0.1 -F {files} 2> /dev/null")
 

@@ -20,10 +20,11 @@ Whose = Literal["batch", "other"]
 
 @dataclass(frozen=True)
 class GpuFault:
-    """A GPU of a node has an XID error."""
+    """The GPU of a rank has an XID error, and the rank crashes, blocks in a call to it, or works on."""
 
     xid: int = 79
     whose: Whose = "other"
+    rank: Literal["crashes", "blocks", "works"] = "crashes"
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,8 @@ class Link:
 
 @dataclass(frozen=True)
 class SignalRank:
-    """A signal reaches one rank."""
+    """A signal reaches the last rank of a node."""
 
-    rank: int = 3
     signal: Literal["KILL", "STOP"] = "KILL"
 
 
@@ -141,16 +141,15 @@ SCENARIOS: Sequence[Scenario] = (
         name="blocked",
         what="The same, but the rank blocks in a call that neither SIGTERM nor SIGCONT ends.",
         outcome="As by default; the job ends only when torchrun kills the rank, so it takes that much longer.",
-        plan=(Do(GpuFault(79), at_step=AT_STEP),),
-        expected=Expected((*FULL, ("fault", "lost", "requeued")), most_lost=INTERVAL, own_seconds=2.0),
-        options=("--gpu-loss=block",),
+        plan=(Do(GpuFault(79, rank="blocks"), at_step=AT_STEP),),
+        expected=Expected(FULL, most_lost=INTERVAL, own_seconds=2.0),
         seconds=300.0,
     ),
     Scenario(
         name="polite",
         what="A GPU has memory errors that its work survives (XID 48).",
         outcome="As by default, but every rank saves at SIGTERM, so no step is lost.",
-        plan=(Do(GpuFault(48), at_step=AT_STEP),),
+        plan=(Do(GpuFault(48, rank="works"), at_step=AT_STEP),),
         expected=Expected(FULL, absent=("lost",), most_lost=0, resume_seconds=30.0, own_seconds=2.0),
         only="any",
     ),
@@ -189,7 +188,7 @@ SCENARIOS: Sequence[Scenario] = (
         name="two-failures",
         what="A GPU has memory errors, and when the job runs again, one of another node's too.",
         outcome="Both nodes are replaced, and the job completes.",
-        plan=(Do(GpuFault(48), at_step=40), Do(GpuFault(48, "batch"), at_step=80)),
+        plan=(Do(GpuFault(48, rank="works"), at_step=40), Do(GpuFault(48, "batch", rank="works"), at_step=80)),
         expected=Expected(FULL, most_lost=0, attempts=2),
         seconds=300.0,
     ),
@@ -199,7 +198,7 @@ SCENARIOS: Sequence[Scenario] = (
         outcome="The repair fails and says so, the job waits; with a new machine both go on by themselves.",
         plan=(
             Do(Capacity(0)),
-            Do(GpuFault(48), at_step=AT_STEP),
+            Do(GpuFault(48, rank="works"), at_step=AT_STEP),
             Do(Capacity(4), after="stalled", seconds=5.0),
         ),
         expected=Expected(
@@ -217,7 +216,7 @@ SCENARIOS: Sequence[Scenario] = (
         name="long-save",
         what="A GPU has memory errors, and a checkpoint takes longer than a warned rank may have.",
         outcome="The last save is cut off and skipped; the one before is loaded.",
-        plan=(Do(GpuFault(48), at_step=AT_STEP),),
+        plan=(Do(GpuFault(48, rank="works"), at_step=AT_STEP),),
         expected=Expected(FULL, most_lost=AT_STEP * 2),
         options=("--save-seconds=100",),
         seconds=400.0,
@@ -226,7 +225,7 @@ SCENARIOS: Sequence[Scenario] = (
         name="off",
         what="A GPU has memory errors, and AutoClusters' action on that is OFF.",
         outcome="AutoClusters detects and tells, and does nothing; the job runs on.",
-        plan=(Do(Action("XID_48", "OFF")), Do(GpuFault(48), at_step=AT_STEP)),
+        plan=(Do(Action("XID_48", "OFF")), Do(GpuFault(48, rank="works"), at_step=AT_STEP)),
         expected=Expected(
             (TOLD, ("fault", "completed")),
             absent=("isolated", "drained", "answered", "requeued", "replaced", "failed"),
@@ -237,7 +236,7 @@ SCENARIOS: Sequence[Scenario] = (
         name="opted-out",
         what="A GPU has memory errors on a node whose worker has the label that forbids a replacement.",
         outcome="The job is requeued, the node stays drained, nothing is replaced, and that is said.",
-        plan=(Do(OptOut()), Do(GpuFault(48), at_step=AT_STEP)),
+        plan=(Do(OptOut()), Do(GpuFault(48, rank="works"), at_step=AT_STEP)),
         expected=Expected(
             ((*TOLD, "isolated", "skipped"), ANSWER, ("fault", "requeued")), absent=("replaced", "returned"), attempts=0
         ),
@@ -247,7 +246,7 @@ SCENARIOS: Sequence[Scenario] = (
         name="full-queue",
         what="A GPU has memory errors while small jobs wait for every node.",
         outcome="The interrupted job starts before any of them.",
-        plan=(Do(Fillers(), at_step=AT_STEP - 10), Do(GpuFault(48), at_step=AT_STEP)),
+        plan=(Do(Fillers(), at_step=AT_STEP - 10), Do(GpuFault(48, rank="works"), at_step=AT_STEP)),
         expected=Expected(FULL, most_lost=0),
     ),
 )

@@ -153,7 +153,7 @@ def _completed(story: Story) -> Iterator[Observation]:
 
 
 def _lost(story: Story) -> Iterator[Observation]:
-    return (each for each in story.some("job", "event", story.fault_at) if each.what["event"] == "gpu-lost")
+    return (each for each in story.some("job", "event", story.fault_at) if each.what["event"] == "ranks-failed")
 
 
 def _is(each: Observation, name: str) -> bool:
@@ -164,7 +164,7 @@ STAGES: Sequence[Stage] = (
     Stage("submitted", "sbatch took the job", "drill", "job", _deed("submitted")),
     Stage("training", "the first step was taken", "job", "job", lambda story: story.some("job", "step")),
     Stage("fault", "the machine failed", "drill", "job", _deed("fault")),
-    Stage("lost", "the rank of the lost GPU saw it", "job", "cloud", _lost),
+    Stage("lost", "a rank had crashed", "job", "pytorch", _lost),
     Stage("told", "AutoClusters told of the fault", "webhook", "delay", _notice("issue_detected")),
     Stage("isolated", "AutoClusters marked and cordoned the node", "kubernetes", "cloud", _isolated),
     Stage("drained", "the node was drained in Slurm", "slurm", "platform", _drained),

@@ -33,7 +33,7 @@ def whole() -> list[Observation]:
         step(90, 0),
         step(99, 50),
         seen(100, "drill", "fault", node=NODE, worker=WORKER, fault="XID 79"),
-        seen(100.4, "job", "event", event="gpu-lost"),
+        seen(100.4, "job", "event", event="ranks-failed"),
         seen(102, "webhook", "notice", type="autoclusters.issue_detected", node=NODE),
         seen(102.3, "kubernetes", "node", name=NODE, cordoned=True, mark="crusoe.ai/remediation=XID_79", conditions=[]),
         seen(103.1, "slurm", "node", name=WORKER, state="MIXED+DRAIN", reason="slurm-operator: x"),
