@@ -158,9 +158,8 @@ class Hands:
         script = (
             "for each in /proc/[0-9]*; do env=$(tr '\\0' '\\n' < $each/environ 2> /dev/null) || continue; "
             f"case $env in *SLURM_JOB_ID={target.job}[!0-9]*) ;; *) continue;; esac; "
-            'value() { echo "$env" | sed -n "s/^$1=//p"; }; '
-            '[ -z "$(value RANK)" ] || echo $(value LOCAL_RANK) $(value RANK) ${each#/proc/} $(value CUDA_VISIBLE_DEVICES); '
-            "done; true"
+            'value() { echo "$env" | sed -n "s/^$1=//p"; }; [ -n "$(value RANK)" ] || continue; '
+            "echo $(value LOCAL_RANK) $(value RANK) ${each#/proc/} $(value CUDA_VISIBLE_DEVICES); done; true"
         )
         found = [Rank.read(line) for line in self.site.worker(worker, script).splitlines()]
         if not found:

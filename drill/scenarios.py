@@ -11,8 +11,8 @@ from drill.verdict import Expected
 STEPS, INTERVAL = 120, 20
 """Steps of the job and steps between two checkpoints."""
 
-AT_STEP = 50
-"""Where the failure comes: in the middle of an interval, so that what is lost can be seen."""
+AT_STEP = 42
+"""Where the failure comes, and about ten steps later it is there: in an interval, so that what is lost can be seen."""
 
 Whose = Literal["batch", "other"]
 """The node with the job's batch script, or the other one."""
@@ -246,7 +246,7 @@ SCENARIOS: Sequence[Scenario] = (
         name="full-queue",
         what="A GPU has memory errors while small jobs wait for every node.",
         outcome="The interrupted job starts before any of them.",
-        plan=(Do(Fillers(), at_step=AT_STEP - 10), Do(GpuFault(48, rank="works"), at_step=AT_STEP)),
+        plan=(Do(Fillers(), at_step=AT_STEP - 20), Do(GpuFault(48, rank="works"), at_step=AT_STEP)),
         expected=Expected(FULL, most_lost=0),
     ),
 )
