@@ -76,34 +76,51 @@ def _drill(options: argparse.Namespace, chosen: Sequence[Scenario], given: Mappi
         )
     room = Room(options.folder)
     left = room.enter(outputs["kubeconfig"])
+    bench: conduct.Bench | None = None
+    try:
+        bench = _bench(options, room, outputs, settings)
+        if left:
+            _say(f"An earlier drill was killed; taking back what it left ({len(left)} deeds)")
+            _recover(bench)
+        return _scenarios(bench, chosen)
+    finally:
+        # Without a bench nothing was done yet; what an earlier drill left stays written down for the next.
+        if bench is not None:
+            room.leave(bench.take_back)
+        elif not left:
+            room.leave(lambda _: None)
+
+
+def _bench(
+    options: argparse.Namespace, room: Room, outputs: Mapping[str, Any], settings: Mapping[str, Any]
+) -> conduct.Bench:
     site = Site(options.kubectl, room.kubeconfig, options.user, login_pod(options.kubectl, room.kubeconfig))
     local = LocalCloud(options.local_state) if options.local_state is not None else None
     client = _client(settings)
     hands = Hands(site, room, lambda _: None, outputs["clusterId"], local, client)
-    bench = conduct.Bench(options.stack, site, room, outputs["clusterId"], settings, client, hands, _say)
-    if left:
-        _say(f"An earlier drill was killed; taking back what it left ({len(left)} deeds)")
-    failed = 0
-    try:
-        if left and not conduct.settled(bench):
-            raise SiteError("The stack did not recover from an earlier drill; `make check` says what is wrong.")
-        bench.digest = Job(site).prepare()
-        reference = conduct.undisturbed(bench) if any(each.trains for each in chosen) else []
-        for scenario in chosen:
-            _say(f"Scenario {scenario.name}: {scenario.what}")
-            found = conduct.drill(bench, scenario, reference)
-            failed += not _told(found, room.report_folder(scenario.name), bench)
-            room.take_back(bench.take_back)
-            if not conduct.healthy(bench):
-                _say("Not every worker takes jobs again; `make check` says more.")
-                failed += scenario is not chosen[-1]
-                break
-    finally:
-        room.leave(bench.take_back)
-        client.close()
+    return conduct.Bench(options.stack, site, room, outputs["clusterId"], settings, client, hands, _say)
+
+
+def _recover(bench: conduct.Bench) -> None:
+    bench.room.take_back(bench.take_back)
+    if not conduct.healthy(bench):
+        raise SiteError("The stack did not recover from an earlier drill; `make check` says what is wrong.")
+
+
+def _scenarios(bench: conduct.Bench, chosen: Sequence[Scenario]) -> int:
+    bench.digest = Job(bench.site).prepare()
+    reference = conduct.undisturbed(bench) if any(each.trains for each in chosen) else []
+    passed = 0
+    for number, scenario in enumerate(chosen, 1):
+        _say(f"Scenario {scenario.name}: {scenario.what}")
+        found = conduct.drill(bench, scenario, reference)
+        passed += _told(found, bench.room.report_folder(scenario.name), bench)
+        bench.room.take_back(bench.take_back)
+        if number < len(chosen) and not conduct.healthy(bench):
+            raise SiteError("Not every worker takes jobs again, so no more is drilled; `make check` says more.")
     if len(chosen) > 1:
-        _say(f"{len(chosen) - failed} of {len(chosen)} scenarios passed.")
-    return 1 if failed else 0
+        _say(f"{passed} of {len(chosen)} scenarios passed.")
+    return 0 if passed == len(chosen) else 1
 
 
 def _told(found: report.Report, folder: Path, bench: conduct.Bench) -> bool:

@@ -71,6 +71,8 @@ class Bench:
                 case "api":
                     if self.client is not None:
                         self.client.patch(undo.arguments[0], json.loads(undo.arguments[1]))
+                case "replace":
+                    self.hands.replace(undo.arguments[0])
         except SiteError as error:
             if "not found" not in str(error) and "NotFound" not in str(error):
                 self.say(f"Not taken back: {error}")
@@ -249,12 +251,6 @@ def _workers(site: Site) -> list[dict[str, Any]]:
 def _state(site: Site, job: str) -> str:
     said = site.slurm("scontrol", "--oneliner", "show", "job", job)
     return next((word.partition("=")[2] for word in said.split() if word.startswith("JobState=")), "")
-
-
-def settled(bench: Bench) -> bool:
-    """Take back what an earlier drill left, and wait for the stack."""
-    bench.room.take_back(bench.take_back)
-    return healthy(bench)
 
 
 def healthy(bench: Bench) -> bool:

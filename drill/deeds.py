@@ -123,6 +123,15 @@ class Hands:
         local = self._local()
         local.run("set", "capacity", "--type", "h100-80gb-sxm-ib.8x", f"--quantity={count}", "--location=us-east1-a")
 
+    def replace(self, node: str) -> None:
+        """Have AutoClusters replace a machine, if it is still there. Raises SiteError or CrusoeError."""
+        if self.client is None:
+            return
+        for vm in self.client.list("compute/vms/instances"):
+            if vm.get("name") == node:
+                path = f"kubernetes/clusters/{self.cluster_id}/autoclusters/vms/{vm['id']}/remediate"
+                self.client.post(path)
+
     def _disturb(self, deed: GpuFault | Power | Link | SignalRank | Tear, target: Target) -> None:
         match deed:
             case GpuFault():
@@ -147,6 +156,8 @@ class Hands:
         """Break the GPU of the last rank on a node, and have the rank meet that: a made-up GPU gives no CUDA error."""
         worker = target.worker(deed.whose)
         rank = self._last_rank(worker, target)
+        # Where the drilled repair does not replace it, the broken machine must not stay.
+        self.room.undo_later(Undo("replace", [target.machines[worker]]))
         self._fault(worker, target, f"XID {deed.xid} on GPU {rank.gpu}")
         self._local().run("gpu-fault", f"--node={target.machines[worker]}", f"--xid={deed.xid}", f"--gpu={rank.gpu}")
         if deed.rank == "crashes":

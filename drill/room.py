@@ -25,9 +25,11 @@ class RoomError(Exception):
 
 @dataclass(frozen=True)
 class Undo:
-    """How a deed is taken back: a command of kubectl, of scancel or of the local cloud, or a PATCH of the API."""
+    """How a deed is taken back: a command of kubectl, of scancel or of the local cloud, a PATCH of the API, or the
+    replacement of a node that is still there.
+    """
 
-    kind: Literal["kubectl", "scancel", "localcloud", "api"]
+    kind: Literal["kubectl", "scancel", "localcloud", "api", "replace"]
     arguments: Sequence[str]
 
 
