@@ -6,12 +6,13 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drill import conduct, picture, report
 from drill.deeds import Hands, LocalCloud
-from drill.job import PROGRAM, Job
+from drill.job import PROGRAM
 from drill.observations import write
 from drill.room import Room, RoomError
 from drill.scenarios import BY_NAME, SCENARIOS, Scenario
@@ -59,6 +60,9 @@ def _chosen(options: argparse.Namespace) -> Sequence[Scenario]:
         )
     if options.all:
         return [each for each in SCENARIOS if options.local_state is not None or each.only == "any"]
+    if options.local_state is None and BY_NAME.get(options.scenario, SCENARIOS[0]).only == "local":
+        possible = ", ".join(each.name for each in SCENARIOS if each.only == "any")
+        raise RoomError(f"Only the local cloud can do {options.scenario}; on real machines SCENARIO is {possible}.")
     if options.scenario not in BY_NAME:
         raise RoomError(f"There is no scenario {options.scenario!r}; SCENARIO is one of {', '.join(BY_NAME)}.")
     return [BY_NAME[options.scenario]]
@@ -66,7 +70,6 @@ def _chosen(options: argparse.Namespace) -> Sequence[Scenario]:
 
 def _drill(options: argparse.Namespace, chosen: Sequence[Scenario], given: Mapping[str, Any]) -> int:
     outputs: Mapping[str, Any] = given["outputs"]
-    settings: Mapping[str, Any] = given["settings"]
     if not PROGRAM.is_dir():
         raise RoomError(f"The training program is missing: {PROGRAM} is no folder of this clone.")
     slurm: Mapping[str, Any] = outputs.get("slurm") or {}
@@ -78,7 +81,7 @@ def _drill(options: argparse.Namespace, chosen: Sequence[Scenario], given: Mappi
     left = room.enter(outputs["kubeconfig"])
     bench: conduct.Bench | None = None
     try:
-        bench = _bench(options, room, outputs, settings)
+        bench = _bench(options, room, given)
         if left:
             _say(f"An earlier drill was killed; taking back what it left ({len(left)} deeds)")
             _recover(bench)
@@ -91,14 +94,16 @@ def _drill(options: argparse.Namespace, chosen: Sequence[Scenario], given: Mappi
             room.leave(lambda _: None)
 
 
-def _bench(
-    options: argparse.Namespace, room: Room, outputs: Mapping[str, Any], settings: Mapping[str, Any]
-) -> conduct.Bench:
+def _bench(options: argparse.Namespace, room: Room, given: Mapping[str, Any]) -> conduct.Bench:
+    outputs: Mapping[str, Any] = given["outputs"]
+    settings: Mapping[str, Any] = given["settings"]
+    prod: Mapping[str, Any] = given.get("prod") or {}
     site = Site(options.kubectl, room.kubeconfig, options.user, login_pod(options.kubectl, room.kubeconfig))
     local = LocalCloud(options.local_state) if options.local_state is not None else None
     client = _client(settings)
-    hands = Hands(site, room, lambda _: None, outputs["clusterId"], local, client)
-    return conduct.Bench(options.stack, site, room, outputs["clusterId"], settings, client, hands, _say)
+    hands = Hands(site, room, lambda _: None, _say, outputs["clusterId"], local, client)
+    bench = conduct.Bench(options.stack, site, room, outputs["clusterId"], settings, client, hands, _say)
+    return replace(bench, prod=prod)
 
 
 def _recover(bench: conduct.Bench) -> None:
@@ -108,12 +113,12 @@ def _recover(bench: conduct.Bench) -> None:
 
 
 def _scenarios(bench: conduct.Bench, chosen: Sequence[Scenario]) -> int:
-    bench.digest = Job(bench.site).prepare()
+    bench.digest = bench.job.prepare()
     reference = conduct.undisturbed(bench) if any(each.trains for each in chosen) else []
     passed = 0
     for number, scenario in enumerate(chosen, 1):
         _say(f"Scenario {scenario.name}: {scenario.what}")
-        found = conduct.drill(bench, scenario, reference)
+        found = conduct.drill(bench, conduct.on(bench, scenario), reference)
         passed += _told(found, bench.room.report_folder(scenario.name), bench)
         bench.room.take_back(bench.take_back)
         if number < len(chosen) and not conduct.healthy(bench):

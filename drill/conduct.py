@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from drill import reading, stages, timing
@@ -19,7 +19,7 @@ from drill.room import Room, Undo
 from drill.scenarios import Do, Scenario
 from drill.site import NAMESPACE, Site, SiteError
 from drill.streams import Notebook, Streams
-from drill.verdict import judge, late, wanted
+from drill.verdict import judge, late, on_real_machines, wanted
 
 if TYPE_CHECKING:
     from crusoe.client import Client
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 0.2
 _SETTLE_SECONDS = 20.0
 _UNWANTED_SECONDS = 5.0
-_UNDISTURBED_SECONDS = 120.0
-_HEALTHY_SECONDS = 120.0
+_UNDISTURBED_SECONDS = 180.0
+_REAL_PATIENCE = 10.0
+BAND = 0.01
+"""How far a loss on real machines may be off: GPUs add up in another order after a restart."""
+
+_HEALTHY_SECONDS = 180.0
 _OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
 
 
@@ -37,7 +41,7 @@ class Bench:
     """A stack that is drilled.
 
     Attributes:
-        settings: of the stack (`platform`).
+        settings, prod: of the stack and of prod (`platform`).
         say: tells a person what happens now.
     """
 
@@ -49,13 +53,24 @@ class Bench:
     client: Client | None
     hands: Hands
     say: Callable[[str], None]
+    prod: Mapping[str, Any] = field(default_factory=dict[str, Any])
     digest: str = ""
     notebook: Notebook = field(default_factory=Notebook)
 
     @property
+    def real(self) -> bool:
+        """Whether its machines are real: then people break them, and everything takes longer."""
+        return self.hands.local is None
+
+    @property
     def job(self) -> Job:
         """Runs of the reference job."""
-        return Job(self.site)
+        return Job(self.site, "cluster" if self.real else "drill")
+
+    @property
+    def patience(self) -> float:
+        """How many times longer than on the local cloud things may take."""
+        return _REAL_PATIENCE if self.real else 1.0
 
     def take_back(self, undo: Undo) -> None:
         """Take a deed back; what is not there any more needs nothing."""
@@ -87,10 +102,11 @@ def undisturbed(bench: Bench) -> list[Step]:
     bench.say("Running the job undisturbed, to compare with")
     job = bench.job.submit("undisturbed", ())
     bench.room.undo_later(Undo("scancel", [job]))
-    deadline = time.monotonic() + _UNDISTURBED_SECONDS
+    seconds = _UNDISTURBED_SECONDS * bench.patience
+    deadline = time.monotonic() + seconds
     while (state := _state(bench.site, job)) not in _OVER:
         if time.monotonic() > deadline:
-            raise SiteError(f"The undisturbed run did not end within {_UNDISTURBED_SECONDS:.0f} s; it is {state}.")
+            raise SiteError(f"The undisturbed run did not end within {seconds:.0f} s; it is {state}.")
         time.sleep(1.0)
     steps = bench.job.steps("undisturbed")
     if state != "COMPLETED" or not steps:
@@ -99,6 +115,11 @@ def undisturbed(bench: Bench) -> list[Step]:
     draft.write_text("".join(f"{json.dumps(vars(step))}\n" for step in steps), encoding="utf-8")
     draft.replace(kept)
     return steps
+
+
+def on(bench: Bench, scenario: Scenario) -> Scenario:
+    """The scenario as it can be expected on a stack."""
+    return replace(scenario, expected=on_real_machines(scenario.expected)) if bench.real else scenario
 
 
 def drill(bench: Bench, scenario: Scenario, reference: Sequence[Step]) -> Report:
@@ -125,7 +146,8 @@ def drill(bench: Bench, scenario: Scenario, reference: Sequence[Step]) -> Report
     finally:
         streams.close()
         receiver.close()
-    return conclude(bench.stack, bench.settings, scenario, notebook.all, reference, run)
+    band = BAND if bench.real else 0.0
+    return conclude(bench.stack, bench.settings, scenario, notebook.all, reference, run, bench.prod, band)
 
 
 def conclude(
@@ -136,8 +158,9 @@ def conclude(
     reference: Sequence[Step],
     run: Sequence[Step],
     prod: Mapping[str, Any] | None = None,
+    band: float = 0.0,
 ) -> Report:
-    """The report of what was observed: pure."""
+    """The report of what was observed: pure. `prod` are the settings of prod, `band` as in `losses.compare`."""
     told = stages.story(observations)
     reached = stages.moments(told)
     eligible = max(
@@ -149,7 +172,7 @@ def conclude(
         default=0.0,
     )
     shares = stages.shares(reached, eligible)
-    compared = compare(reference, run) if scenario.trains else None
+    compared = compare(reference, run, band) if scenario.trains else None
     return Report(
         scenario=scenario,
         stack=stack,
@@ -195,7 +218,7 @@ def _listen(bench: Bench, streams: Streams, receiver: Receiver) -> None:
 
 def _watch(bench: Bench, scenario: Scenario, job: str) -> None:
     """Do what is planned when its moment comes, until all has happened that is expected, or nothing more will."""
-    deadline = time.monotonic() + scenario.seconds
+    deadline = time.monotonic() + scenario.seconds * bench.patience
     waiting = [each for each in scenario.plan if each.at_step is not None or each.after is not None]
     target: Target | None = None
     quiet_since, count = time.monotonic(), 0

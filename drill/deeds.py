@@ -98,6 +98,7 @@ class Hands:
     site: Site
     room: Room
     see: Callable[[Observation], None]
+    say: Callable[[str], None]
     cluster_id: str
     local: LocalCloud | None
     client: Client | None
@@ -156,14 +157,26 @@ class Hands:
         """Break the GPU of the last rank on a node, and have the rank meet that: a made-up GPU gives no CUDA error."""
         worker = target.worker(deed.whose)
         rank = self._last_rank(worker, target)
-        # Where the drilled repair does not replace it, the broken machine must not stay.
-        self.room.undo_later(Undo("replace", [target.machines[worker]]))
+        if self.local is not None:
+            # Where the drilled repair does not replace it, the broken machine must not stay.
+            self.room.undo_later(Undo("replace", [target.machines[worker]]))
         self._fault(worker, target, f"XID {deed.xid} on GPU {rank.gpu}")
-        self._local().run("gpu-fault", f"--node={target.machines[worker]}", f"--xid={deed.xid}", f"--gpu={rank.gpu}")
+        if self.local is None:
+            self._ask_a_person(target.machines[worker], worker, deed.xid, rank.gpu)
+            return
+        self.local.run("gpu-fault", f"--node={target.machines[worker]}", f"--xid={deed.xid}", f"--gpu={rank.gpu}")
         if deed.rank == "crashes":
             self.site.worker(worker, f"kill -ABRT {rank.pid}")
         elif deed.rank == "blocks":
             self._hold(worker, rank.pid)
+
+    def _ask_a_person(self, node: str, worker: str, xid: int, gpu: int) -> None:
+        self.say(
+            f"Now break GPU {gpu} of node {node} (worker {worker}); this drill breaks nothing by itself. Either write "
+            f"an XID error, as root there: `dcgmi test --inject --gpuid {gpu} -f 230 -v {xid}`. Or have AutoClusters "
+            f"replace the machine: POST kubernetes/clusters/{self.cluster_id}/autoclusters/vms/<id>/remediate, where "
+            "<id> is the node's label crusoe.ai/instance.id. Everything that follows is watched."
+        )
 
     def _last_rank(self, worker: str, target: Target) -> Rank:
         script = (

@@ -40,9 +40,10 @@ def archive() -> bytes:
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of the reference job of one stack's user."""
+    """Runs of the reference job of one stack's user, in a profile of the trainer: `drill` is exact, and on CPUs."""
 
     site: Site
+    profile: str = "drill"
 
     def prepare(self) -> str:
         """Have the program in the user's home; returns the digest of program and options. Raises SiteError."""
@@ -52,16 +53,20 @@ class Job:
         packed = archive()
         given = base64.b64encode(packed).decode()
         site.person(f"rm -rf {HOME}/program; mkdir -p {HOME}/program; base64 -d | tar -x -C {HOME}/program", given)
-        return hashlib.sha256(packed + repr((STEPS, INTERVAL, NODES, GPUS, STEP_SECONDS)).encode()).hexdigest()[:16]
+        return hashlib.sha256(
+            packed + repr((STEPS, INTERVAL, NODES, GPUS, STEP_SECONDS, self.profile)).encode()
+        ).hexdigest()[:16]
 
     def submit(self, name: str, options: Sequence[str]) -> str:
         """Submit a run into an empty folder `name`; returns the job's number. Raises SiteError."""
         run = f"$HOME/{HOME}/{name}"
         of_sbatch = f"--job-name=drill --nodes={NODES} --gpus-per-node={GPUS} --time=15 --output={run}/log"
-        of_job = f"--run={run} --profile=drill --steps={STEPS} --interval={INTERVAL} --step-seconds={STEP_SECONDS}"
+        of_job = (
+            f"--run={run} --profile={self.profile} --steps={STEPS} --interval={INTERVAL} --step-seconds={STEP_SECONDS}"
+        )
         said = self.site.person(
             f"rm -rf {run}; mkdir -p {run}; cd {HOME}/program && "
-            f"sbatch --parsable {of_sbatch} training/job.sbatch {of_job} {' '.join(options)}"
+            f"sbatch --parsable {of_sbatch} training/job.sbatch {of_job} --step-seconds={STEP_SECONDS} {' '.join(options)}"
         )
         number = said.strip().partition(";")[0]
         if not number.isdigit():

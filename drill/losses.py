@@ -31,6 +31,7 @@ class Comparison:
     """A run beside the undisturbed one.
 
     Attributes:
+        band: how far a loss may be off, as a part of it.
         steps: how many the undisturbed run has.
         missing: steps that the run never took.
         beyond: steps that only the run took.
@@ -45,10 +46,11 @@ class Comparison:
     different: tuple[int, ...] = ()
     repeated: int = 0
     lost: tuple[int, ...] = ()
+    band: float = 0.0
 
     @property
     def exact(self) -> bool:
-        """Whether every loss is the undisturbed run's, bit for bit, and no step is missing."""
+        """Whether every loss is the undisturbed run's, as far as asked, and no step is missing."""
         return self.steps > 0 and not (self.missing or self.beyond or self.different)
 
 
@@ -64,11 +66,11 @@ def parse(text: str) -> list[Step]:
     return found
 
 
-def compare(reference: Iterable[Step], run: Sequence[Step]) -> Comparison:
-    """Put a run beside the undisturbed one."""
-    wanted = {step.step: step.loss for step in reference}
+def compare(reference: Iterable[Step], run: Sequence[Step], band: float = 0.0) -> Comparison:
+    """Put a run beside the undisturbed one; `band` is how far a loss may be off, as a part of it: 0 for bit for bit."""
+    wanted = {step.step: step for step in reference}
     taken = {step.step for step in run}
-    different = {step.step for step in run if step.step in wanted and step.loss != wanted[step.step]}
+    different = {step.step for step in run if step.step in wanted and not _same(wanted[step.step], step, band)}
     return Comparison(
         steps=len(wanted),
         missing=tuple(sorted(wanted.keys() - taken)),
@@ -76,7 +78,12 @@ def compare(reference: Iterable[Step], run: Sequence[Step]) -> Comparison:
         different=tuple(sorted(different)),
         repeated=len(run) - len(taken),
         lost=_lost(run),
+        band=band,
     )
+
+
+def _same(wanted: Step, taken: Step, band: float) -> bool:
+    return wanted.loss == taken.loss or abs(wanted.value - taken.value) <= band * abs(wanted.value)
 
 
 def _lost(run: Sequence[Step]) -> tuple[int, ...]:

@@ -111,10 +111,8 @@ def _of_losses(compared: Comparison | None) -> list[str]:
         return []
     same = compared.steps - len(compared.missing) - len(compared.different)
     lost = ", ".join(map(str, compared.lost)) or "0"
-    return [
-        "",
-        f"  {same} of {compared.steps} steps have the undisturbed run's loss, bit for bit; taken again: {lost}.",
-    ]
+    how = f"within {compared.band:.0%}" if compared.band else "bit for bit"
+    return ["", f"  {same} of {compared.steps} steps have the undisturbed run's loss, {how}; taken again: {lost}."]
 
 
 def as_json(report: Report) -> dict[str, Any]:

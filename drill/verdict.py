@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from drill.losses import Comparison
@@ -68,6 +68,13 @@ def judge(
     return Verdict(tuple(dict.fromkeys(findings)))
 
 
+def on_real_machines(expected: Expected) -> Expected:
+    """What can be expected where nobody can read AutoClusters' notices: Crusoe has no published way to get them."""
+    unread = {key for key, stage in BY_KEY.items() if stage.source == "webhook"}
+    chains = [[key for key in chain if key not in unread] for chain in expected.chains]
+    return replace(expected, chains=chains, resume_seconds=None)
+
+
 def wanted(expected: Expected) -> list[str]:
     """Every stage that has to be reached."""
     return list(dict.fromkeys(key for chain in expected.chains for key in chain))
@@ -107,7 +114,8 @@ def _losses(expected: Expected, compared: Comparison | None) -> list[str]:
         if steps:
             found.append(f"Steps {name}: {_listed(steps)}.")
     if compared.different:
-        found.append(f"Steps whose loss is not the undisturbed run's, bit for bit: {_listed(compared.different)}.")
+        how = f"within {compared.band:.0%}" if compared.band else "bit for bit"
+        found.append(f"Steps whose loss is not the undisturbed run's, {how}: {_listed(compared.different)}.")
     if (most := max(compared.lost, default=0)) > expected.most_lost:
         found.append(f"A failure took back {most} steps, {expected.most_lost} are allowed.")
     if len(compared.lost) > expected.attempts:

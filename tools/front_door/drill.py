@@ -36,7 +36,8 @@ def drill(session: Session) -> int:
     command = [sys.executable, "-m", "drill", f"--stack={session.stack}", f"--kubectl={kubectl}", *local]
     command += [f"--folder={REPORTS / session.stack.replace('/', '_')}", *session.arguments]
     outputs = read_outputs(session, _OUTPUTS)
-    given = {"outputs": outputs, "settings": _plain(session.settings())}
+    prod = Session("prod").settings()
+    given = {"outputs": outputs, "settings": _plain(session.settings()), "prod": _plain(prod)}
     environ = {**session.environ, **direct(os.environ)}
     # By standard input: the kubeconfig is a secret, which command lines and variables show to others.
     return run(command, environ, seconds=DRILL_SECONDS, given=json.dumps(given))

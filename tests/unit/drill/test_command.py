@@ -33,6 +33,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
         (["--stack=prod"], "make drill STACK=prod CONFIRM=prod"),
         (["--stack=prod", "--confirm=dev"], "make drill STACK=prod CONFIRM=prod"),
         (["--stack=dev", "--local-state=/x", "--scenario=fire"], "SCENARIO is one of default, "),
+        (["--stack=prod", "--confirm=prod", "--scenario=no-spare"], "on real machines SCENARIO is default, polite"),
     ],
 )
 def test_what_is_asked_for_wrongly(

@@ -11,7 +11,7 @@ from drill.losses import Comparison, Step, compare, parse
 from drill.observations import Observation
 from drill.scenarios import BY_NAME, SCENARIOS
 from drill.stages import BY_KEY, moments, story
-from drill.verdict import Verdict, judge, late, wanted
+from drill.verdict import Verdict, judge, late, on_real_machines, wanted
 from tests.unit.drill.making import NODE, seen, steps, whole
 
 REFERENCE = steps(0, 119)
@@ -78,6 +78,17 @@ SPOILED: list[tuple[list[Step], str]] = [
 @pytest.mark.parametrize(("run", "words"), SPOILED)
 def test_losses(run: list[Step], words: str) -> None:
     assert words in " ".join(verdict(run=run).findings)
+
+
+def test_on_real_machines_losses_have_a_band_and_notices_are_not_read() -> None:
+    off = [*steps(0, 50), *steps(40, 119, 1, off=1e-5)]
+    assert not compare(REFERENCE, off).exact
+    assert compare(REFERENCE, off, 0.01).exact
+    assert not compare(REFERENCE, [*steps(0, 50), *steps(40, 119, 1, off=0.1)], 0.01).exact
+    assert not compare(REFERENCE, off[:-1], 0.01).exact
+    expected = on_real_machines(BY_NAME["default"].expected)
+    assert "told" not in wanted(expected)
+    assert {"isolated", "answered", "replaced", "completed"} <= set(wanted(expected))
 
 
 def test_an_empty_reference_is_no_pass() -> None:
