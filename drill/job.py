@@ -53,20 +53,17 @@ class Job:
         packed = archive()
         given = base64.b64encode(packed).decode()
         site.person(f"rm -rf {HOME}/program; mkdir -p {HOME}/program; base64 -d | tar -x -C {HOME}/program", given)
-        return hashlib.sha256(
-            packed + repr((STEPS, INTERVAL, NODES, GPUS, STEP_SECONDS, self.profile)).encode()
-        ).hexdigest()[:16]
+        options = repr((STEPS, INTERVAL, NODES, GPUS, STEP_SECONDS, self.profile))
+        return hashlib.sha256(packed + options.encode()).hexdigest()[:16]
 
     def submit(self, name: str, options: Sequence[str]) -> str:
         """Submit a run into an empty folder `name`; returns the job's number. Raises SiteError."""
         run = f"$HOME/{HOME}/{name}"
         of_sbatch = f"--job-name=drill --nodes={NODES} --gpus-per-node={GPUS} --time=15 --output={run}/log"
-        of_job = (
-            f"--run={run} --profile={self.profile} --steps={STEPS} --interval={INTERVAL} --step-seconds={STEP_SECONDS}"
-        )
+        of_job = f"--run={run} --profile={self.profile} --steps={STEPS} --interval={INTERVAL} {' '.join(options)}"
         said = self.site.person(
             f"rm -rf {run}; mkdir -p {run}; cd {HOME}/program && "
-            f"sbatch --parsable {of_sbatch} training/job.sbatch {of_job} --step-seconds={STEP_SECONDS} {' '.join(options)}"
+            f"sbatch --parsable {of_sbatch} training/job.sbatch --step-seconds={STEP_SECONDS} {of_job}"
         )
         number = said.strip().partition(";")[0]
         if not number.isdigit():
