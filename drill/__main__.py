@@ -8,8 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from crusoe.client import Client, CrusoeError, connect
 from drill import conduct, picture, report
 from drill.deeds import Hands, LocalCloud
 from drill.job import PROGRAM
@@ -17,9 +18,6 @@ from drill.observations import write
 from drill.room import Room, RoomError
 from drill.scenarios import BY_NAME, SCENARIOS, Scenario
 from drill.site import Site, SiteError, login_pod
-
-if TYPE_CHECKING:
-    from crusoe.client import Client
 
 INTERRUPTED = 130
 
@@ -31,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = _chosen(options)
         given: Mapping[str, Any] = json.load(sys.stdin)
         return _drill(options, chosen, given)
-    except (SiteError, RoomError) as error:
+    except (SiteError, RoomError, CrusoeError) as error:
         _say(str(error))
         return 1
     except KeyboardInterrupt:
@@ -139,8 +137,6 @@ def _told(found: report.Report, folder: Path, bench: conduct.Bench) -> bool:
 
 
 def _client(settings: Mapping[str, Any]) -> Client:
-    from crusoe.client import CrusoeError, connect
-
     cloud: Mapping[str, str] = settings.get("cloud") or {}
     try:
         return connect(cloud["endpoint"], cloud.get("project"))

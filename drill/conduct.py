@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from crusoe.client import CrusoeError
 from drill import reading, stages, timing
 from drill.deeds import Hands, Target
 from drill.job import HOME, Job
@@ -88,7 +89,7 @@ class Bench:
                         self.client.patch(undo.arguments[0], json.loads(undo.arguments[1]))
                 case "replace":
                     self.hands.replace(undo.arguments[0])
-        except SiteError as error:
+        except (SiteError, CrusoeError) as error:
             if "not found" not in str(error) and "NotFound" not in str(error):
                 self.say(f"Not taken back: {error}")
 
@@ -100,7 +101,7 @@ def undisturbed(bench: Bench) -> list[Step]:
         rows = [json.loads(line) for line in kept.read_text(encoding="utf-8").splitlines()]
         return [Step(**row) for row in rows]
     bench.say("Running the job undisturbed, to compare with")
-    job = bench.job.submit("undisturbed", ())
+    job = bench.job.submit("undisturbed")
     bench.room.undo_later(Undo("scancel", [job]))
     seconds = _UNDISTURBED_SECONDS * bench.patience
     deadline = time.monotonic() + seconds
@@ -134,7 +135,7 @@ def drill(bench: Bench, scenario: Scenario, reference: Sequence[Step]) -> Report
                 bench.hands.do(each.deed, None)
         # What Kubernetes and the API hold from before is told first; it is no part of the story.
         time.sleep(1.0)
-        job = bench.job.submit(scenario.name, scenario.options)
+        job = bench.job.submit(scenario.name, scenario.options, scenario.environ)
         bench.room.undo_later(Undo("scancel", [job]))
         notebook.see(Observation(time.time(), "drill", "submitted", {"job": job}))
         bench.say(f"Job {job} is submitted by {bench.site.user}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drill.job import FILLER
 from drill.observations import Observation
 from drill.room import Room, Undo
 from drill.scenarios import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 POWER = "local.crusoe.ai/power"
 OPT_OUT = "local.crusoe.ai/no-replacement"
+_CAPACITY = ("set", "capacity", "--type=h100-80gb-sxm-ib.8x", "--location=us-east1-a")
 _SECONDS = 30.0
 
 
@@ -107,6 +109,7 @@ class Hands:
         """Do it. Raises SiteError."""
         match deed:
             case Capacity():
+                self.room.undo_later(Undo("localcloud", [*_CAPACITY, "--quantity=100"]))
                 self.spares(deed.spares)
             case Action():
                 self._set_action(deed)
@@ -121,8 +124,7 @@ class Hands:
 
     def spares(self, count: int) -> None:
         """Have so many spare machines of the type that trains."""
-        local = self._local()
-        local.run("set", "capacity", "--type", "h100-80gb-sxm-ib.8x", f"--quantity={count}", "--location=us-east1-a")
+        self._local().run(*_CAPACITY, f"--quantity={count}")
 
     def replace(self, node: str) -> None:
         """Have AutoClusters replace a machine, if it is still there. Raises SiteError or CrusoeError."""
@@ -254,9 +256,9 @@ class Hands:
             self.site.run("-n", NAMESPACE, "label", "pod", name, f"{OPT_OUT}=true", "--overwrite")
 
     def _fill(self, deed: Fillers) -> None:
-        self.room.undo_later(Undo("scancel", ["--name=filler"]))
+        self.room.undo_later(Undo("scancel", [f"--name={FILLER}"]))
         self.site.person(
-            f"for each in $(seq {deed.jobs}); do sbatch --parsable --job-name=filler --exclusive --nodes=1 --time=5 "
+            f"for each in $(seq {deed.jobs}); do sbatch --parsable --job-name={FILLER} --exclusive --nodes=1 --time=5 "
             "--output=/dev/null --wrap='sleep 20'; done"
         )
 

@@ -6,9 +6,10 @@ import base64
 import hashlib
 import io
 import tarfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from drill.losses import Step, parse
 from drill.scenarios import INTERVAL, STEPS
@@ -17,6 +18,9 @@ from drill.site import Site, SiteError
 PROGRAM = Path(__file__).parents[1] / "training"
 HOME = "drill"
 """The folder in the user's home."""
+
+FILLER = "filler"
+"""The name of small jobs that fill the queue."""
 
 NODES, GPUS = 2, 2
 """Nodes of the job, and GPUs of each."""
@@ -56,13 +60,14 @@ class Job:
         options = repr((STEPS, INTERVAL, NODES, GPUS, STEP_SECONDS, self.profile))
         return hashlib.sha256(packed + options.encode()).hexdigest()[:16]
 
-    def submit(self, name: str, options: Sequence[str]) -> str:
+    def submit(self, name: str, options: Sequence[str] = (), environ: Mapping[str, str] = MappingProxyType({})) -> str:
         """Submit a run into an empty folder `name`; returns the job's number. Raises SiteError."""
+        variables = "".join(f"export {key}={value}; " for key, value in environ.items())
         run = f"$HOME/{HOME}/{name}"
         of_sbatch = f"--job-name=drill --nodes={NODES} --gpus-per-node={GPUS} --time=15 --output={run}/log"
         of_job = f"--run={run} --profile={self.profile} --steps={STEPS} --interval={INTERVAL} {' '.join(options)}"
         said = self.site.person(
-            f"rm -rf {run}; mkdir -p {run}; cd {HOME}/program && "
+            f"rm -rf {run}; mkdir -p {run}; cd {HOME}/program && {variables}"
             f"sbatch --parsable {of_sbatch} training/job.sbatch --step-seconds={STEP_SECONDS} {of_job}"
         )
         number = said.strip().partition(";")[0]
@@ -90,6 +95,7 @@ class Job:
         script = (
             "end=$((SECONDS + 900)); while [ $SECONDS -lt $end ]; do "
             f'at=$(date +%s.%N); scontrol --oneliner show job {job} | sed "s/^/$at /"; '
-            'scontrol --oneliner show nodes | sed "s/^/$at /"; sleep 0.2; done'
+            'scontrol --oneliner show nodes | sed "s/^/$at /"; '
+            f'squeue --noheader --name={FILLER} --states=running --format="$at Filler=%i"; sleep 0.2; done'
         )
         return self.site.inside("slurm-controller-0", "slurmctld", "bash", "-c", script)

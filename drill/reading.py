@@ -98,6 +98,8 @@ def slurm_line(line: str) -> Observation | None:
                 "eligible": seconds(values.get("EligibleTime", "")),
             }
             return Observation(at, "slurm", "job", what)
+        if "Filler" in values:
+            return Observation(at, "slurm", "filler", {"job": values["Filler"]})
         if "NodeName" in values:
             reason = text.partition(" Reason=")[2].partition(" [")[0]
             what = {"name": values["NodeName"], "state": values["State"], "reason": reason}

@@ -5,6 +5,7 @@ Each stage is read back from the system that did it. A stage has the moment at w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -156,6 +157,17 @@ def _lost(story: Story) -> Iterator[Observation]:
     return (each for each in story.some("job", "event", story.fault_at) if each.what["event"] == "ranks-failed")
 
 
+def _overtaken(story: Story) -> Iterator[Observation]:
+    """A job that began to run between the end of the drilled one and its new start."""
+    since = next((each.at for each in _pending(story)), None)
+    if since is None:
+        return iter(())
+    until = next((each.at for each in _started(story)), math.inf)
+    before = {each.what["job"] for each in story.some("slurm", "filler") if each.at < since}
+    found = story.some("slurm", "filler", since)
+    return (each for each in found if each.at < until and each.what["job"] not in before)
+
+
 def _is(each: Observation, name: str) -> bool:
     return bool(name) and each.what["name"] == name
 
@@ -178,6 +190,7 @@ STAGES: Sequence[Stage] = (
     Stage("ready", "the worker ran on another machine", "kubernetes", "cloud", _ready),
     Stage("returned", "Slurm had the node back", "slurm", "slurm", _returned),
     Stage("started", "Slurm started the job again", "slurm", "slurm", _started),
+    Stage("overtaken", "a job that came later started before it", "slurm", "slurm", _overtaken),
     Stage("resumed", "the job had loaded its checkpoint", "job", "pytorch", _resumed),
     Stage("stepping", "the first step after the failure was taken", "job", "pytorch", _stepping),
     Stage("completed", "the job had completed", "slurm", "job", _completed),

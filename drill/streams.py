@@ -32,7 +32,7 @@ class Notebook:
         name = str(each.what.get("name") or each.what.get("job") or each.what.get("id") or "")
         key = (each.source, each.kind, name)
         with self._lock:
-            if each.kind in ("job", "node", "pod", "operation"):
+            if each.kind in ("job", "node", "pod", "operation", "filler"):
                 if self._last.get(key) == each.what:
                     return
                 self._last[key] = each.what

@@ -9,7 +9,7 @@ import pytest
 from drill.stages import BY_KEY, STAGES, moments, shares, story
 from tests.unit.drill.making import NODE, WORKER, job, seen, step, whole
 
-ALWAYS = {"failed", "stalled", "skipped"}
+ALWAYS = {"failed", "stalled", "skipped", "overtaken"}
 """Stages that a good drill has not."""
 
 
@@ -59,6 +59,12 @@ def test_a_second_restart_counts_from_the_failure() -> None:
     assert not {"requeued", "stepping"} & set(moments(story(told)))
     later = moments(story([*told, job(50, "PENDING", 2), step(60, 4, 2)]))
     assert (later["requeued"].at, later["stepping"].at) == (50, 60)
+
+
+def test_a_small_job_that_starts_while_the_large_one_waits_overtakes_it() -> None:
+    assert "overtaken" not in moments(story([*whole(), seen(98, "slurm", "filler", job="8")]))
+    assert "overtaken" not in moments(story([*whole(), seen(130, "slurm", "filler", job="8")]))
+    assert moments(story([*whole(), seen(107, "slurm", "filler", job="8")]))["overtaken"].at == 107
 
 
 def test_the_time_until_the_next_step_belongs_to_somebody_and_none_of_it_twice() -> None:
