@@ -116,7 +116,7 @@ class Scenario:
     trains: bool = True
     options: Sequence[str] = ()
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
-    seconds: float = 180.0
+    seconds: float = 300.0
     only: Literal["local", "any"] = "local"
 
 
@@ -147,7 +147,7 @@ SCENARIOS: Sequence[Scenario] = (
         outcome="As by default; the job ends only when torchrun kills the rank, so it takes that much longer.",
         plan=(Do(GpuFault(79, rank="blocks"), at_step=AT_STEP),),
         expected=Expected(FULL, most_lost=INTERVAL, own_seconds=2.0),
-        seconds=300.0,
+        seconds=400.0,
     ),
     Scenario(
         name="polite",
@@ -163,7 +163,7 @@ SCENARIOS: Sequence[Scenario] = (
         outcome="Slurm finds the node silent (slurmdTimeout), requeues the job and starts it when the node is back.",
         plan=(Do(Power(), at_step=AT_STEP), Do(Power(on=True), after="requeued")),
         expected=Expected((("training", "fault"), AGAIN), absent=("isolated", "replaced"), most_lost=INTERVAL),
-        seconds=300.0,
+        seconds=400.0,
     ),
     Scenario(
         name="link-cut",
@@ -171,7 +171,7 @@ SCENARIOS: Sequence[Scenario] = (
         outcome="As with a power loss.",
         plan=(Do(Link(), at_step=AT_STEP), Do(Link(up=True), after="requeued", seconds=5.0)),
         expected=Expected((("training", "fault"), AGAIN), absent=("isolated", "replaced"), most_lost=INTERVAL),
-        seconds=300.0,
+        seconds=400.0,
     ),
     Scenario(
         name="rank-crash",
@@ -188,7 +188,7 @@ SCENARIOS: Sequence[Scenario] = (
         expected=Expected((AGAIN,), absent=("told", "isolated", "replaced"), most_lost=INTERVAL),
         options=("--group-timeout=15",),
         environ=SHORT_SHUTDOWN,
-        seconds=300.0,
+        seconds=400.0,
     ),
     Scenario(
         name="two-failures",
@@ -196,7 +196,7 @@ SCENARIOS: Sequence[Scenario] = (
         outcome="Both nodes are replaced, and the job completes.",
         plan=(Do(GpuFault(48, rank="works"), at_step=40), Do(GpuFault(48, "batch", rank="works"), at_step=80)),
         expected=Expected(FULL, most_lost=0, attempts=2),
-        seconds=300.0,
+        seconds=400.0,
     ),
     Scenario(
         name="no-spare",
@@ -226,7 +226,7 @@ SCENARIOS: Sequence[Scenario] = (
         expected=Expected(FULL, most_lost=AT_STEP * 2),
         options=("--save-seconds=15", f"--interval={STEPS}"),
         environ=SHORT_SHUTDOWN,
-        seconds=300.0,
+        seconds=400.0,
     ),
     Scenario(
         name="off",
