@@ -135,7 +135,7 @@ def _set_commands(commands: Commands) -> None:
     )
     repairs.add_argument("--detect-seconds", dest="detect", type=float, help="until a fault is seen (at first 2)")
     repairs.add_argument(
-        "--cordon-seconds", dest="cordon", type=float, help="from the cordon to the first eviction (at first 4)"
+        "--cordon-seconds", dest="cordon", type=float, help="from the cordon to the first eviction (at first 8)"
     )
     repairs.add_argument("--grace-seconds", dest="grace", type=float, help="how long a drain may take (at first 120)")
     repairs.add_argument("--webhook", help="http address on this machine; empty for none")

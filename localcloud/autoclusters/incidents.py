@@ -42,7 +42,7 @@ class Delays:
     move work away in order, and how long pods may hold up a repair (Crusoe: two minutes)."""
 
     detect: float = 2.0
-    cordon: float = 4.0
+    cordon: float = 8.0
     grace: float = 120.0
 
 

@@ -46,7 +46,7 @@ class Ground:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**self.project.environment(), "PYTHONPATH": str(ROOT)},
+            env=self.project.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

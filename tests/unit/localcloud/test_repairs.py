@@ -231,8 +231,8 @@ async def test_notices_wait_in_the_state_file_in_order(api: Api) -> None:
 
 async def test_settings(api: Api) -> None:
     said = await api.admin("PUT", "autoclusters/settings", {"detect": 0.5, "webhook": "http://127.0.0.1:9000/x"})
-    assert said == {"detect": 0.5, "cordon": 4.0, "grace": 120.0, "webhook": "http://127.0.0.1:9000/x"}
-    assert incidents.delays(api.cloud) == Delays(0.5, 4.0, 120.0)
+    assert said == {"detect": 0.5, "cordon": 8.0, "grace": 120.0, "webhook": "http://127.0.0.1:9000/x"}
+    assert incidents.delays(api.cloud) == Delays(0.5, 8.0, 120.0)
     for url in ("https://example.com/", "http://10.0.0.1/", "file:///etc/passwd", "127.0.0.1:9000"):
         assert "no http address of this machine" in await refused(api, {"webhook": url}, "autoclusters/settings", "PUT")
     assert (await api.admin("PUT", "autoclusters/settings", {"webhook": ""}))["webhook"] == ""
