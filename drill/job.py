@@ -25,6 +25,9 @@ FILLER = "filler"
 NODES, GPUS = 2, 2
 """Nodes of the job, and GPUs of each."""
 
+PAUSE_SECONDS = 5
+"""What the job waits after a crash before it may start again, where nothing is real; it is 30 otherwise."""
+
 STEP_SECONDS = 0.1
 """How long a step takes at least, so that a failure can be placed between two of them."""
 
@@ -62,7 +65,8 @@ class Job:
 
     def submit(self, name: str, options: Sequence[str] = (), environ: Mapping[str, str] = MappingProxyType({})) -> str:
         """Submit a run into an empty folder `name`; returns the job's number. Raises SiteError."""
-        variables = "".join(f"export {key}={value}; " for key, value in environ.items())
+        pause = {"TRAINING_PAUSE": str(PAUSE_SECONDS)} if self.profile == "drill" else {}
+        variables = "".join(f"export {key}={value}; " for key, value in {**pause, **environ}.items())
         run = f"$HOME/{HOME}/{name}"
         of_sbatch = f"--job-name=drill --nodes={NODES} --gpus-per-node={GPUS} --time=15 --output={run}/log"
         of_job = f"--run={run} --profile={self.profile} --steps={STEPS} --interval={INTERVAL} {' '.join(options)}"
