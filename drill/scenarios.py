@@ -213,9 +213,9 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         name="torn-checkpoint",
-        what="The newest checkpoint is torn when a GPU falls off the bus.",
+        what="A GPU falls off the bus, and the newest checkpoint is torn.",
         outcome="The job loads the one before: up to two intervals are lost, and no loss differs.",
-        plan=(Do(Tear(), at_step=AT_STEP), Do(GpuFault(79), at_step=AT_STEP)),
+        plan=(Do(GpuFault(79), at_step=AT_STEP), Do(Tear(), after="lost")),
         expected=Expected((*FULL, ("fault", "lost", "requeued")), most_lost=2 * INTERVAL),
     ),
     Scenario(

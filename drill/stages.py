@@ -154,7 +154,8 @@ def _completed(story: Story) -> Iterator[Observation]:
 
 
 def _lost(story: Story) -> Iterator[Observation]:
-    return (each for each in story.some("job", "event", story.fault_at) if each.what["event"] == "ranks-failed")
+    said = ("crashed", "ranks-failed")
+    return (each for each in story.some("job", "event", story.fault_at) if each.what["event"] in said)
 
 
 def _overtaken(story: Story) -> Iterator[Observation]:
