@@ -46,7 +46,7 @@ def drill(session: Session) -> int:
 def _ensure_it_can_run(session: Session) -> None:
     """Say at once what is missing. Raises FrontDoorError or ToolMissingError."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise FrontDoorError("The drill's packages are missing from this environment; `make env` puts them there.")
+        raise FrontDoorError("The drill's packages are missing from this environment; `make drill` puts them there.")
     if not session.is_dev:
         return
     ensure_slurm_can_run(session.settings())

@@ -114,5 +114,5 @@ def test_the_front_door_says_at_once_what_is_missing(monkeypatch: pytest.MonkeyP
     with pytest.raises(FrontDoorError, match="Run `make up`"):
         check(session())
     monkeypatch.setattr(front.importlib.util, "find_spec", nothing)
-    with pytest.raises(FrontDoorError, match="make env"):
+    with pytest.raises(FrontDoorError, match="`make drill` puts them there"):
         check(session())
