@@ -14,6 +14,9 @@ STEPS, INTERVAL = 120, 20
 AT_STEP = 42
 """Where the failure comes, and about ten steps later it is there: in an interval, so that what is lost can be seen."""
 
+REPAIRED = ("XID_48", "XID_79")
+"""Issues that AutoClusters repairs for as long as a drill on the local cloud lasts."""
+
 Whose = Literal["batch", "other"]
 """The node with the job's batch script, or the other one."""
 

@@ -54,7 +54,7 @@ def test_an_action_that_is_off_is_detected_and_told_and_no_more(ground: Ground) 
     assert not {"isolated", "answered", "requeued", "replaced"} & reached
     rows = ground.project.cloud.api("GET", f"/kubernetes/clusters/{_cluster(ground)}/autoclusters/config")
     actions = {row["issue_name"]: row["effective_action"] for row in rows["remediation_configs"]}
-    assert actions["XID_48"] == "REPLACE_NODE", "the action is as it was"
+    assert actions == ground.project.outputs()["autoClusters"]["actions"], "all is as the settings have it"
     assert ground.left() == []
 
 
