@@ -1,5 +1,8 @@
 """The report as a picture: the stages on a line of time, and the run's losses over those of the undisturbed run."""
 
+# matplotlib leaves the types of its keyword arguments open.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import base64
