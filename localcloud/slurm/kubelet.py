@@ -234,13 +234,14 @@ class Kubelet:
             first = status["containers"][container["name"]]["pid"]
             pid = self._lab.pid(known.process, first) if container["gpus"] and first else None
             if pid is not None:
-                subprocess.run(
-                    [*self._lab.inside(pid), "sh", "-c", machine.without(new)],
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=_BREAK_SECONDS,
-                    check=False,
+                root = known.folder / "containers" / container["name"] / "root"
+                command = self._lab.lose(pid, root, machine.places(new))
+                done = subprocess.run(
+                    command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_BREAK_SECONDS, check=False
                 )
+                if done.returncode:
+                    _LOG.warning("a GPU of %s could not be taken away: %s", known.folder.name, done.stderr.decode())
+                    return
         known.lost |= new
 
     def _wait(self, pod: Object, message: str, *, lab: bool) -> None:

@@ -28,11 +28,6 @@ def write_dmesg(path: Path, faults: Sequence[GpuFault]) -> None:
     path.chmod(0o755)
 
 
-def without(gpus: Collection[int]) -> str:
-    """A shell script that takes GPUs away from a running container (`kernel.show_gpus` showed them)."""
-    lines: list[str] = []
-    for gpu in sorted(gpus):
-        place = f"{pci_address(gpu)}.0"
-        lines.append(f"umount /dev/nvidia{gpu}; rm -f /dev/nvidia{gpu}")
-        lines.append(f"rm -rf /proc/driver/nvidia/gpus/{place} /sys/bus/pci/drivers/nvidia/{place}")
-    return "\n".join(lines)
+def places(gpus: Collection[int]) -> list[str]:
+    """GPUs with their places on the bus, as `inside/lose.py` takes them (`kernel.show_gpus` showed them there)."""
+    return [f"{gpu}={pci_address(gpu)}.0" for gpu in sorted(gpus)]

@@ -16,6 +16,7 @@ CLONE_NEWNET = 0x40000000
 
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
 _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 32, 4096, 16384, 1 << 18
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -74,6 +75,11 @@ def mount(source: str, target: Path, kind: str | None, flags: int = 0, options: 
         source.encode(), str(target).encode(), kind.encode() if kind else None, flags, options.encode() or None
     )
     _check(result, f"mount {source} on {target}")
+
+
+def unmount(target: Path) -> None:
+    """umount2(2), also of what is in use."""
+    _check(_libc.umount2(str(target).encode(), _MNT_DETACH), f"unmount {target}")
 
 
 def make_private() -> None:

@@ -250,4 +250,4 @@ def test_a_gpu_that_falls_off_the_bus_is_gone_from_pods_that_run_and_the_kernel_
     assert "nvidia3" in site.run("gpu-1", "slurmd", "ls", "/dev")
     # As it was, for others who use the site.
     site.live.kubectl("annotate", "node", h100(1).name, f"{GPU_FAULTS}-")
-    site.run("gpu-0", "slurmd", "sh", "-c", "touch /dev/nvidia3 && mount --bind /dev/null /dev/nvidia3")
+    site.run("gpu-0", "slurmd", "touch", "/dev/nvidia3")

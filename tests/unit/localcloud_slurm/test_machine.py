@@ -58,8 +58,5 @@ def test_a_gpu_that_fell_off_the_bus_has_no_model_and_the_others_keep_their_numb
     assert len(models) == 8
 
 
-def test_the_script_takes_away_device_and_driver_s_entry() -> None:
-    script = machine.without({3})
-    for path in ("/dev/nvidia3", "/proc/driver/nvidia/gpus/0000:04:00.0", "/sys/bus/pci/drivers/nvidia/0000:04:00.0"):
-        assert path in script
-    assert "nvidia2" not in script
+def test_gpus_are_taken_away_by_number_and_place_on_the_bus() -> None:
+    assert machine.places({3, 0}) == ["0=0000:01:00.0", "3=0000:04:00.0"]
