@@ -171,7 +171,7 @@ class Lab:
         return ["nsenter", f"--target={pid}", *user, *(f"--{name}" for name in names), *place, "--"]
 
     def lose(self, pid: int, root: Path, gpus: Sequence[str]) -> list[str]:
-        """The command that takes GPUs (as `lose.py` has them) from a container with this root; `pid` as for `inside`."""
+        """The command that takes GPUs (as `lose.py` has them) from a container; `pid` as for `inside`."""
         user = ["--user", "--preserve-credentials"] if self.single_user else []
         return ["nsenter", f"--target={pid}", *user, "--mount", "--", *_script("lose.py"), str(root), *gpus]
 
