@@ -9,6 +9,9 @@ POOLS ?=
 FROM ?= staging
 TO ?= prod
 TIER ?=
+SCENARIO ?=
+ALL ?=
+CONFIRM ?=
 
 # Sets up .venv from the lock files, then runs a module in it.
 bootstrap = @python3 tools/bootstrap.py --for
@@ -18,7 +21,7 @@ on_files = $(bootstrap) cloud -m tools.front_door $@
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check down env test lint bench policy-pack lock clean
+.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check drill down env test lint bench policy-pack lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +67,9 @@ outputs: ## Print the stack's outputs (ARGS=--json, ARGS=--show-secrets)
 
 check: ## Compare Slurm's GPUs with Kubernetes' and the catalogue's, node by node (ARGS=--json)
 	$(on_stack)
+
+drill: ## Let a GPU node fail under a training job and judge the recovery (SCENARIO=name, ALL=1; docs/drill.md)
+	$(on_clone) --stack '$(STACK)' -- $(ARGS) $(if $(SCENARIO),'--scenario=$(SCENARIO)') $(if $(ALL),--all) $(if $(CONFIRM),'--confirm=$(CONFIRM)')
 
 down: ## Take a stack down after a preview; stops first if anything is protected
 	$(on_stack)

@@ -22,7 +22,7 @@ from actor.perform import Performer
 from actor.slurm import Slurm, SlurmError
 from actor.state import Snapshot
 
-INTERVAL_SECONDS = 2.0
+INTERVAL_SECONDS = 1.0
 STUCK_SECONDS = 120
 """A look that takes longer than this ends the program, and Kubernetes starts it again."""
 

@@ -14,14 +14,16 @@ from pydantic import Field
 
 from localcloud import pools
 from localcloud.api.autoclusters import Action, set_issue
+from localcloud.api.compute import pool_of
 from localcloud.api.family import CloudDep
 from localcloud.api.kubernetes_nodepools import Count, autoscale
 from localcloud.api.wire import Body, Filters
+from localcloud.autoclusters import incidents
 from localcloud.cloud import Cloud, Offered
 from localcloud.errors import bad_request, not_found, unauthorized
 from localcloud.faults import FaultKind, FaultOptions
 from localcloud.handlers import add_error_handlers
-from localcloud.store import Json
+from localcloud.store import Json, Object
 from localcloud.watch import Watch
 
 ADMIN_PREFIX = "/_local"
@@ -71,6 +73,24 @@ class IssueUpdate(Body):
 
     issue_name: str
     default_action: Action
+
+
+class AutoClustersUpdate(Body):
+    """Delays as in `localcloud.autoclusters.incidents`, and where notices go (empty for nowhere)."""
+
+    detect: Annotated[float, Field(ge=0)] | None = None
+    cordon: Annotated[float, Field(ge=0)] | None = None
+    grace: Annotated[float, Field(ge=0)] | None = None
+    webhook: str | None = None
+
+
+class GpuFaultAdd(Body):
+    """A GPU of a VM, which is named by its id or its node, that has an XID error from now on."""
+
+    node: str = ""
+    vm_id: str = ""
+    xid: Annotated[int, Field(ge=1, le=999)]
+    gpu: Count = 0
 
 
 class AutoscaleUpdate(Body):
@@ -228,6 +248,38 @@ async def set_autoclusters_issue(body: IssueUpdate, cloud: CloudDep) -> Json:
     return {}
 
 
+@router.put("/autoclusters/settings")
+async def set_autoclusters(body: AutoClustersUpdate, cloud: CloudDep) -> Json:
+    """Change how long AutoClusters takes, and whom it tells."""
+    try:
+        if body.webhook is not None:
+            incidents.set_webhook(cloud, body.webhook)
+    except ValueError as error:
+        raise bad_request(f"webhook: {error}") from None
+    seconds = {"detect": body.detect, "cordon": body.cordon, "grace": body.grace}
+    incidents.set_delays(cloud, **{name: value for name, value in seconds.items() if value is not None})
+    return {**asdict(incidents.delays(cloud)), "webhook": incidents.webhook(cloud)}
+
+
+@router.post("/gpu-faults")
+async def add_gpu_fault(body: GpuFaultAdd, cloud: CloudDep) -> Json:
+    """Break a GPU; answers the incident that began, or that the VM has already."""
+    vm = _vm(cloud, body)
+    pool = pool_of(cloud, vm)
+    gpus = cloud.facts.vm_types[vm.body["type"]].gpus
+    if pool is None or vm.body["state"] != "STATE_RUNNING":
+        raise bad_request(f"VM {vm.name} is not a running node of a pool ({vm.body['state']})")
+    if body.gpu >= gpus:
+        raise bad_request(f"gpu: node {vm.name} ({vm.body['type']}) has {gpus} GPUs, which count from 0")
+    return asdict(incidents.report(cloud, vm, pool, body.xid, body.gpu))
+
+
+@router.get("/incidents")
+async def list_incidents(cloud: CloudDep) -> Json:
+    """Faults of GPUs, and how far their repairs are."""
+    return {"items": [asdict(incident) for incident in incidents.every(cloud)]}
+
+
 @router.put("/nodepools/{pool_id}/count")
 async def set_count(pool_id: str, body: AutoscaleUpdate, cloud: CloudDep) -> Json:
     """Change a pool's count as a cluster autoscaler does: nodes above it are drained and deleted."""
@@ -256,6 +308,15 @@ def admin_app() -> FastAPI:
     app.include_router(router)
     add_error_handlers(app)
     return app
+
+
+def _vm(cloud: Cloud, body: GpuFaultAdd) -> Object:
+    """The VM that is meant; a node bears its VM's name."""
+    found = [vm for vm in cloud.store.all(pools.VM) if body.vm_id == vm.id or body.node == vm.name]
+    if len(found) != 1:
+        known = ", ".join(vm.name for vm in cloud.store.all(pools.VM) if cloud.facts.vm_types[vm.body["type"]].gpus)
+        raise bad_request(f"there is no VM {body.vm_id or body.node!r}; nodes with GPUs are {known or 'none'}")
+    return found[0]
 
 
 def _settings(cloud: Cloud) -> Json:

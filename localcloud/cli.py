@@ -69,6 +69,14 @@ def _parser() -> argparse.ArgumentParser:
     log.add_argument("--json", action="store_true", help="one JSON object per request, bodies included")
 
     _fault_commands(commands)
+    fault = _command(commands, "gpu-fault", _gpu_fault, "break a GPU of a node, as its driver and AutoClusters see it")
+    whose = fault.add_mutually_exclusive_group(required=True)
+    whose.add_argument("--node", default="", help="the Kubernetes node, which bears its VM's name")
+    whose.add_argument("--vm", dest="vm_id", default="", help="id of the VM")
+    fault.add_argument("--xid", type=int, required=True, help="NVIDIA's error code; 79 takes the GPU away")
+    fault.add_argument("--gpu", type=int, default=0, help="which GPU, from 0 (default 0)")
+    incidents = _command(commands, "incidents", _incidents, "print the faults of GPUs and how far their repairs are")
+    incidents.add_argument("--json", action="store_true", help="print JSON")
     _set_commands(commands)
     return parser
 
@@ -122,6 +130,15 @@ def _set_commands(commands: Commands) -> None:
         actions, "watch-seconds", _set_watch_seconds, "how often control planes are looked at and revived; 0 for never"
     )
     watch.add_argument("seconds", type=float)
+    repairs = _command(
+        actions, "autoclusters", _set_autoclusters, "how long AutoClusters takes, and the webhook that it tells"
+    )
+    repairs.add_argument("--detect-seconds", dest="detect", type=float, help="until a fault is seen (at first 2)")
+    repairs.add_argument(
+        "--cordon-seconds", dest="cordon", type=float, help="from the cordon to the first eviction (at first 8)"
+    )
+    repairs.add_argument("--grace-seconds", dest="grace", type=float, help="how long a drain may take (at first 120)")
+    repairs.add_argument("--webhook", help="http address on this machine; empty for none")
     issue = _command(
         actions, "autoclusters-issue", _set_issue, "an issue of the AutoClusters catalogue, new or changed"
     )
@@ -333,4 +350,30 @@ def _set_issue(options: argparse.Namespace, folder: StateFolder) -> int:
     body = {"issue_name": options.name, "default_action": options.default}
     AdminClient.of(folder).call("PUT", "autoclusters/issues", body)
     print(f"The default action on {options.name} is {options.default}.")
+    return 0
+
+
+def _set_autoclusters(options: argparse.Namespace, folder: StateFolder) -> int:
+    keys = ("detect", "cordon", "grace", "webhook")
+    body = {key: getattr(options, key) for key in keys if getattr(options, key) is not None}
+    now = AdminClient.of(folder).call("PUT", "autoclusters/settings", body)
+    whom = now["webhook"] or "nobody"
+    print(f"AutoClusters sees a fault after {now['detect']:g} s, drains for {now['grace']:g} s and tells {whom}.")
+    return 0
+
+
+def _gpu_fault(options: argparse.Namespace, folder: StateFolder) -> int:
+    body = {key: getattr(options, key) for key in ("node", "vm_id", "xid", "gpu")}
+    found = AdminClient.of(folder).call("POST", "gpu-faults", body)
+    print(f"GPU {found['gpu']} of node {found['node']} has XID {found['xid']} (incident {found['id']}).")
+    return 0
+
+
+def _incidents(options: argparse.Namespace, folder: StateFolder) -> int:
+    for item in AdminClient.of(folder).call("GET", "incidents")["items"]:
+        if options.json:
+            print(json.dumps(item))
+            continue
+        at = datetime.fromtimestamp(item["since"]).astimezone().strftime("%H:%M:%S")
+        print(f"{item['id']}: XID {item['xid']} of GPU {item['gpu']} of {item['node']}: {item['phase']} since {at}")
     return 0

@@ -46,8 +46,7 @@ class Inventory:
 
     def ib_free_slices(self, network: IbNetwork, vm_type: VmType) -> int:
         """How many slices of a VM type an IB network can still take."""
-        stock = self._store.setting(f"ib_capacity:{network.id}:{vm_type.name}", network.capacity.get(vm_type.name, 0))
-        return max(0, int(stock) - self._used_in_ib_network(network, vm_type))
+        return max(0, self._ib_stock(network, vm_type) - self._used_in_ib_network(network, vm_type))
 
     def offered(self, vm_type: VmType, location: str) -> bool:
         """Whether the location has this family at all, in stock or not."""
@@ -97,6 +96,14 @@ class Inventory:
         stock = self._used_in_ib_network(network, vm_type) + quantity * vm_type.slices
         self._store.set_setting(f"ib_capacity:{network.id}:{vm_type.name}", stock)
 
+    def take_out(self, vm_type: VmType, location: str, network: IbNetwork | None) -> None:
+        """Make the stock smaller by the host of one VM."""
+        key = f"capacity:{location}:{vm_type.family}"
+        self._store.set_setting(key, self._stock(vm_type.family, location) - vm_type.slices)
+        if network is not None:
+            key = f"ib_capacity:{network.id}:{vm_type.name}"
+            self._store.set_setting(key, self._ib_stock(network, vm_type) - vm_type.slices)
+
     def set_quota(self, project_id: str, name: str, maximum: int) -> None:
         """Set the most that a project may use."""
         self._store.set_setting(f"quota:{project_id}:{name}", maximum)
@@ -104,6 +111,10 @@ class Inventory:
     def _stock(self, family: str, location: str) -> int:
         default = self._facts.locations[location].capacity.get(family, 0)
         return int(self._store.setting(f"capacity:{location}:{family}", default))
+
+    def _ib_stock(self, network: IbNetwork, vm_type: VmType) -> int:
+        default = network.capacity.get(vm_type.name, 0)
+        return int(self._store.setting(f"ib_capacity:{network.id}:{vm_type.name}", default))
 
     def _family(self, name: str) -> list[VmType]:
         return [vm_type for vm_type in self._facts.vm_types.values() if vm_type.family == name]

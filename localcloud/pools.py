@@ -179,6 +179,20 @@ def remove(cloud: Cloud, vms: Sequence[Object]) -> None:
         cloud.journal.record("vm.deleted", vm.id, pool=vm.parent_id, name=vm.name)
 
 
+def retire(cloud: Cloud, pool: Object, vm: Object) -> None:
+    """Delete a broken VM, inside a transaction; its host is for nobody until new stock is set."""
+    network = cloud.facts.ib_networks.get(vm.hidden.get("ib_network_id", ""))
+    cloud.inventory.take_out(cloud.facts.vm_types[vm.body["type"]], pool.hidden["location"], network)
+    remove(cloud, [vm])
+
+
+def can_fill(cloud: Cloud, pool: Object) -> bool:
+    """Whether the pool has its count, or one more VM could start."""
+    if pool.body["count"] <= len(staying(cloud, pool)):
+        return True
+    return _startable(cloud, pool, cloud.facts.vm_types[pool.body["type"]])[0] > 0
+
+
 @lru_cache(maxsize=4096)
 def _template_id(pool_id: str, revision: int) -> str:
     return str(uuid.uuid5(uuid.UUID(pool_id), str(revision)))

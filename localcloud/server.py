@@ -113,6 +113,7 @@ def _another_cloud(port: int) -> str | None:
 def actors_of(cloud: Cloud) -> Mapping[str, Actor]:
     """What works in every cluster while the server runs, by name."""
     # Imported here: a start without clusters needs none of it.
+    from localcloud.autoclusters.engine import autoclusters
     from localcloud.in_cluster.load_balancers import balancers
     from localcloud.in_cluster.volumes import volumes
     from localcloud.kubernetes.egress import egress
@@ -128,6 +129,7 @@ def actors_of(cloud: Cloud) -> Mapping[str, Actor]:
         "egress": egress([webhook.resolve, kubelets.resolve]),
         "volumes": volumes(cloud),
         "balancers": balancers(cloud),
+        "autoclusters": autoclusters(cloud),
         "slurm-pods": kubelets.act,
         "slinky": slinky(lambda place, token: UnixRest(rest_socket(place.home), token)),
     }

@@ -111,15 +111,29 @@ async def remediate(cluster_id: str, vm_id: str, project: Project, cloud: CloudD
     if not cloud.facts.vm_types[vm.body["type"]].whole_host:
         raise bad_request(f"VM {vm.name} shares its host ({vm.body['type']}), which AutoClusters does not support")
     with cloud.store.transaction():
-        operation = cloud.operations.open(
-            OPERATIONS,
-            "vm.replace",
-            project,
-            vm.id,
-            {"pool_id": pool.id},
-            metadata={"cluster_id": cluster.id, "vm_id": vm.id, "operation_type": "replace_node"},
-        )
+        operation = open_replacement(cloud, project, cluster.id, pool.id, vm.id)
     return await cloud.operations.launch(operation)
+
+
+def open_replacement(
+    cloud: Cloud,
+    project: str,
+    cluster_id: str,
+    pool_id: str,
+    vm_id: str,
+    *,
+    issue_name: str = "",
+    drained: bool = False,
+) -> Operation:
+    """Write the operation that replaces a VM, inside the caller's transaction; it may be gone already.
+
+    `drained`: its node has been drained, as far as that was possible.
+    """
+    metadata = {"cluster_id": cluster_id, "vm_id": vm_id, "operation_type": "replace_node"}
+    if issue_name:
+        metadata["issue_name"] = issue_name
+    payload = {"pool_id": pool_id, "drained": drained}
+    return cloud.operations.open(OPERATIONS, "vm.replace", project, vm_id, payload, metadata=metadata)
 
 
 @router.get("/autocluster-operations", response_model=OperationList)
@@ -157,11 +171,23 @@ def set_issue(cloud: Cloud, name: str, action: Action) -> None:
     cloud.store.set_setting(f"autoclusters_issue:{name}", action)
 
 
+def effective_actions(cloud: Cloud, cluster: Object) -> dict[str, str]:
+    """The action by issue name; nothing where the cluster has no AutoClusters."""
+    if not _has_autoclusters(cloud, cluster):
+        return {}
+    return {**issues(cloud), **cluster.hidden["autoclusters"]["overrides"]}
+
+
+def _has_autoclusters(cloud: Cloud, cluster: Object) -> bool:
+    features = cloud.facts.cluster_versions[cluster.body["version"]].features
+    return cluster.hidden["generation"] == "v1" and "autoclusters" in features
+
+
 def _supported(cloud: Cloud, project: str, cluster_id: str) -> Object:
     cluster = find_cluster(cloud, project, cluster_id)
     only_generation(cluster, "v1", "the AutoClusters configuration")
-    version = cluster.body["version"]
-    if "autoclusters" not in cloud.facts.cluster_versions[version].features:
+    if not _has_autoclusters(cloud, cluster):
+        version = cluster.body["version"]
         raise bad_request(f"version {version} of cluster {cluster.name} does not support AutoClusters")
     return cluster
 
@@ -194,10 +220,11 @@ async def _replace(cloud: Cloud, operation: Operation) -> None:
     if pool is None:
         raise OperationFailedError("the node pool no longer exists", "not_found")
     if vm is not None:
-        await pools.drain_nodes(cloud, pool, [vm])
+        leave = pools.drop_nodes if operation.payload["drained"] else pools.drain_nodes
+        await leave(cloud, pool, [vm])
     with cloud.store.transaction():
         if vm is not None:
-            pools.remove(cloud, [vm])
+            pools.retire(cloud, pool, vm)
         shortfall = pools.fill(cloud, pool, operation.id)
         pool.hidden["shortfall"] = shortfall
         cloud.store.save(pool)

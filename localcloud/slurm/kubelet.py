@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,12 +30,13 @@ import psutil
 
 from localcloud.control_plane import ControlPlaneError
 from localcloud.facts import VmType
-from localcloud.in_cluster.objects import CLAIMS, SERVICES, VOLUMES, deleting, quantity, tell
+from localcloud.in_cluster.objects import CLAIMS, SERVICES, VOLUMES, annotation, deleting, quantity, tell
+from localcloud.kubernetes import gpu_faults
 from localcloud.kubernetes.actors import Place
 from localcloud.kubernetes.api_server import NODES, PODS, ApiServer, Kind
 from localcloud.kubernetes.egress import Server, endpoints_at, forward, forward_to
 from localcloud.slinky.values import at, items, words
-from localcloud.slurm import etc, names, reach, streams
+from localcloud.slurm import etc, machine, names, reach, streams
 from localcloud.slurm.api_door import ApiDoor
 from localcloud.slurm.lab import Lab, LabError, no_tool
 from localcloud.slurm.plan import API_PORT, DAEMONS, NAME_LABEL, Surroundings, specification
@@ -49,6 +51,7 @@ POWER = "local.crusoe.ai/power"
 """Annotation of a Node: with the value `off` its pods of Slurm are dead and stay so, and nobody reports on them."""
 
 _ROUND_SECONDS = 0.3
+_BREAK_SECONDS = 10.0
 _REFRESH_SECONDS = 2.0
 _SELECTOR = f"{NAME_LABEL} in ({','.join(DAEMONS)})"
 _CONFIG_MAPS = Kind("v1", "configmaps", namespaced=True)
@@ -65,6 +68,7 @@ class _Known:
     process: psutil.Process | None = None
     looked_for: float = 0.0
     ending: bool = False
+    lost: frozenset[int] = frozenset()
     told: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -163,6 +167,7 @@ class Kubelet:
         elif at(pod, "status", "phase") in ("Succeeded", "Failed"):
             self._kill(uid)
         elif known is not None and alive:
+            self._break(known, node)
             self._report(known, pod, node)
         else:
             self._start(uid, pod, node, known)
@@ -193,7 +198,7 @@ class Kubelet:
                 memory=int(quantity(node["status"]["capacity"]["memory"]) // 2**20),
                 api=self._place.cluster.api_address,
                 gpus=gpus_of(node, self._vm_types),
-                shared={etc.NAMES: self._names_of(pod["metadata"]["namespace"])},
+                shared={etc.NAMES: self._names_of(pod["metadata"]["namespace"]), machine.DMESG: self._dmesg(node)},
                 rest=rest,
                 single_user=self._lab.single_user,
                 tool=self._lab.tool,
@@ -208,6 +213,36 @@ class Kubelet:
         (folder / "pod.json").write_text(json.dumps({**wanted, "lives": lives}))
         self._lab.start(folder)
         self._known[uid] = _Known(folder, address, lives, looked_for=time.monotonic())
+
+    def _dmesg(self, node: Object) -> Path:
+        """The program by which pods read their node's kernel log, up to date."""
+        path = self._lab.folder / "machines" / node["metadata"]["name"]
+        machine.write_dmesg(path, gpu_faults.faults_of(annotation(node, gpu_faults.GPU_FAULTS)))
+        return path
+
+    def _break(self, known: _Known, node: Object) -> None:
+        """Have a running pod see what broke of its node."""
+        faults = gpu_faults.faults_of(annotation(node, gpu_faults.GPU_FAULTS))
+        if not faults or known.process is None:
+            return
+        self._dmesg(node)
+        new = gpu_faults.lost(faults) - known.lost
+        if not new:
+            return
+        wanted, status = (json.loads((known.folder / name).read_text()) for name in ("pod.json", "status.json"))
+        for container in [*wanted["init"], *wanted["containers"]]:
+            first = status["containers"][container["name"]]["pid"]
+            pid = self._lab.pid(known.process, first) if container["gpus"] and first else None
+            if pid is not None:
+                root = known.folder / "containers" / container["name"] / "root"
+                command = self._lab.lose(pid, root, machine.places(new))
+                done = subprocess.run(
+                    command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_BREAK_SECONDS, check=False
+                )
+                if done.returncode:
+                    _LOG.warning("a GPU of %s could not be taken away: %s", known.folder.name, done.stderr.decode())
+                    return
+        known.lost |= new
 
     def _wait(self, pod: Object, message: str, *, lab: bool) -> None:
         reason = "FailedCreatePodSandBox" if lab else "FailedMount"
@@ -361,11 +396,15 @@ def _with_address(pod: Object, known: _Known | None) -> Object:
 
 
 def gpus_of(node: Object, vm_types: Mapping[str, VmType]) -> tuple[str, ...]:
-    """The name of each NVIDIA GPU that a node offers, about as the driver has it. AMD's aren't played."""
+    """The name of each NVIDIA GPU that a node offers, about as the driver has it; empty for one that is gone.
+
+    AMD's aren't played.
+    """
     count = int(quantity(str(at(node, "status", "capacity", "nvidia.com/gpu") or "0")))
     vm_type = vm_types.get(words(node, "metadata", "labels").get("node.kubernetes.io/instance-type", ""))
     model = f"NVIDIA {vm_type.gpu_model} {vm_type.gpu_memory_gb}GB" if vm_type else "NVIDIA GPU"
-    return (model,) * count
+    lost = gpu_faults.lost(gpu_faults.faults_of(annotation(node, gpu_faults.GPU_FAULTS)))
+    return tuple("" if number in lost else model for number in range(count))
 
 
 class Kubelets:

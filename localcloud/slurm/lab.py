@@ -170,6 +170,11 @@ class Lab:
         place = [] if network_only else ["--root", "--wd"]
         return ["nsenter", f"--target={pid}", *user, *(f"--{name}" for name in names), *place, "--"]
 
+    def lose(self, pid: int, root: Path, gpus: Sequence[str]) -> list[str]:
+        """The command that takes GPUs (as `lose.py` has them) from a container; `pid` as for `inside`."""
+        user = ["--user", "--preserve-credentials"] if self.single_user else []
+        return ["nsenter", f"--target={pid}", *user, "--mount", "--", *_script("lose.py"), str(root), *gpus]
+
     def listen(self, first: psutil.Process, address: str, port: int) -> socket.socket:
         """A socket of this process that listens inside, at one of `served`. Raises OSError."""
         return reach.handed(

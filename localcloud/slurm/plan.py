@@ -8,7 +8,7 @@ init, containers                   lists of containers, each:
     name, argv, env, cwd           what to run
     uid, gid, groups               as whom
     etc                            the folder that /etc is copied from
-    devices, gpus, cpus            stand-ins below /dev by name; the model of each NVIDIA GPU; CPUs of the node
+    devices, gpus, cpus            stand-ins below /dev by name; model of each NVIDIA GPU, "" if lost; the node's CPUs
     mounts                         source, target, read_only; in the order in which they are mounted
     once                           whether it is to end by itself: an init container that is no sidecar
     post_start, pre_stop           arguments of each hook's program, or null
@@ -124,7 +124,8 @@ def _container(container: Object, pod: Object, around: Surroundings, *, once: bo
         "gid": gid,
         "groups": sorted(groups) if not around.single_user else [],
         "etc": str(around.etc),
-        "devices": {f"nvidia{number}": _NULL for number in range(len(gpus))} | ({"nvidiactl": _NULL} if gpus else {}),
+        "devices": {f"nvidia{number}": _NULL for number, model in enumerate(gpus) if model}
+        | ({"nvidiactl": _NULL} if gpus else {}),
         "gpus": list(gpus),
         "cpus": around.cpus,
         "mounts": mounts,

@@ -32,7 +32,10 @@ def _tiers(wanted: str) -> list[str]:
 
 
 # Make hands its own options and variables down; a test that runs make means its own.
-_OF_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT", "STACK", "ARGS", "TIER"}
+_OF_MAKE = {
+    *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT"),
+    *("STACK", "ARGS", "TIER", "SCENARIO", "ALL", "CONFIRM"),
+}
 
 # Containers often set it. Tests start Python a thousand times, and each start would compile the same modules again.
 _NOTHING_COMPILED = "PYTHONDONTWRITEBYTECODE"
@@ -47,15 +50,16 @@ def _environ(*, tools: bool) -> dict[str, str]:
     return environ
 
 
-def _get_kueue(session: Session) -> None:
-    """Have what only the tests of Kueue need, before any test has to wait for its build.
+def _get_more(session: Session) -> None:
+    """Have what only the tests of Kueue and of training need, before any test has to wait for it.
 
     A machine that can't have it is told so; it has the other tests.
     """
-    try:
-        ensure("kueue")
-    except ToolMissingError as error:
-        session.say(str(error))
+    for need in ("kueue", "training"):
+        try:
+            ensure(need)
+        except ToolMissingError as error:
+            session.say(str(error))
 
 
 def test(session: Session) -> int:
@@ -64,7 +68,7 @@ def test(session: Session) -> int:
     tools = folders != ["tests/unit"]
     environ = _environ(tools=tools)
     if tools:
-        _get_kueue(session)
+        _get_more(session)
     status = run(
         [sys.executable, "-m", "pytest", *WORKERS, *folders, *session.arguments], environ, seconds=TEST_SECONDS
     )

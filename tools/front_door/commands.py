@@ -10,6 +10,7 @@ from typing import Any
 
 from tools.front_door import checks, environments, gitops, policy_pack
 from tools.front_door.cleaning import clean
+from tools.front_door.drill import drill
 from tools.front_door.environment import STATE, FrontDoorError, left_of_dev, shell_lines
 from tools.front_door.recovery import is_empty, locks, spoken
 from tools.front_door.session import Session
@@ -214,6 +215,13 @@ COMMANDS = {
         lambda s: f"Showing who has what of the shared GPU pools of the stack {s.stack}; nothing is asked or changed",
         plan,
         lambda _: "docs/gpu-sharing.md explains the sums.",
+    ),
+    "drill": Command(
+        lambda s: f"Drilling the stack {s.stack}: a node fails under the reference job",
+        drill,
+        lambda _: "docs/drill.md explains scenarios, stages and verdict.",
+        "docs/drill.md says what a drill needs.",
+        "Stopped by you. What the drill did is taken back, now or by the next one.",
     ),
     "down": Command(lambda s: f"Taking down the stack {s.stack}", down, _trouble, _TROUBLE, _RESUMES),
     "env": Command(lambda s: f"Preparing a shell for the stack {s.stack}", env, _trouble, _TROUBLE),

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tools.front_door.environment import FrontDoorError, direct
@@ -49,7 +49,7 @@ def check(session: Session) -> int:
     command = [sys.executable, "-m", "components.slurm.check_command", f"--kubectl={kubectl}", *session.arguments]
     environ = {**os.environ, **direct(os.environ)}
     # By standard input: the kubeconfig is a secret, which command lines and variables show to others.
-    return run(command, environ, seconds=CHECK_SECONDS, given=json.dumps(_outputs(session)))
+    return run(command, environ, seconds=CHECK_SECONDS, given=json.dumps(read_outputs(session, _OUTPUTS)))
 
 
 def plan(session: Session) -> int:
@@ -59,7 +59,8 @@ def plan(session: Session) -> int:
     return run([*command, *session.arguments], environ, seconds=CHECK_SECONDS, given=json.dumps(session.settings()))
 
 
-def _outputs(session: Session) -> dict[str, Any]:
+def read_outputs(session: Session, names: Sequence[str]) -> dict[str, Any]:
+    """Return outputs of the stack by name, secret ones too; None for one that it has not. Raises FrontDoorError."""
     try:
         told = session.pulumi_output("stack", "output", "--json", "--show-secrets", "--stack", session.stack)
     except subprocess.CalledProcessError as error:
@@ -67,4 +68,4 @@ def _outputs(session: Session) -> dict[str, Any]:
             error
         )
     outputs: dict[str, Any] = json.loads(told)
-    return {name: outputs.get(name) for name in _OUTPUTS}
+    return {name: outputs.get(name) for name in names}

@@ -16,6 +16,7 @@ CLONE_NEWNET = 0x40000000
 
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC = 1, 2, 4, 8
 _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 32, 4096, 16384, 1 << 18
+_MNT_DETACH = 2
 _PR_SET_PDEATHSIG = 1
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -74,6 +75,11 @@ def mount(source: str, target: Path, kind: str | None, flags: int = 0, options: 
         source.encode(), str(target).encode(), kind.encode() if kind else None, flags, options.encode() or None
     )
     _check(result, f"mount {source} on {target}")
+
+
+def unmount(target: Path) -> None:
+    """umount2(2), also of what is in use."""
+    _check(_libc.umount2(str(target).encode(), _MNT_DETACH), f"unmount {target}")
 
 
 def make_private() -> None:
@@ -143,13 +149,15 @@ def furnish(root: Path, image: Path, devices: dict[str, str]) -> None:
 
 
 def show_gpus(root: Path, models: list[str], cpus: int) -> None:
-    """Show GPUs as NVIDIA's driver does in /proc and /sys (what `AutoDetect=nvidia` reads).
+    """Show GPUs as NVIDIA's driver does in /proc and /sys (what `AutoDetect=nvidia` reads); one without model is gone.
 
     The first half of them is near the first half of the node's CPUs, the rest near the other.
     """
     mount("tmpfs", root / "proc/driver", "tmpfs", _MS_NOSUID, "mode=755,size=256k")
     halves = (f"0-{max(cpus // 2 - 1, 0)}", f"{cpus // 2}-{cpus - 1}") if cpus > 1 else ("0", "0")
     for number, model in enumerate(models):
+        if not model:
+            continue
         near = root / f"sys/bus/pci/drivers/nvidia/0000:{number + 1:02x}:00.0"
         near.mkdir(parents=True)
         (near / "local_cpulist").write_text(f"{halves[number * 2 >= len(models)]}\n")

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from localcloud.facts import Facts
+from localcloud.kubernetes.gpu_faults import GPU_FAULTS
 from localcloud.slurm.kubelet import Kubelets
 from localcloud.slurm.lab import LabError
 from localcloud.slurm.reach import rest_socket
@@ -232,3 +233,21 @@ def test_a_deleted_node_takes_its_pods_with_it(site: Site) -> None:
     until(lambda: not process.is_running())
     assert records(site, "orphan") == ["up"]
     site.live.plane.apply_nodes(site.live.cluster.id, [h100(3)])
+
+
+def test_a_gpu_that_falls_off_the_bus_is_gone_from_pods_that_run_and_the_kernel_says_so(site: Site) -> None:
+    assert "nvidia3" in site.run("gpu-0", "slurmd", "ls", "/dev")
+    assert site.run("gpu-0", "slurmd", "dmesg") == ""
+    site.live.kubectl("annotate", "node", h100(1).name, f"{GPU_FAULTS}=[[79, 3], [48, 5]]")
+    until(lambda: "nvidia3" not in site.run("gpu-0", "slurmd", "ls", "/dev"))
+    said = site.run("gpu-0", "slurmd", "dmesg")
+    assert "NVRM: Xid (PCI:0000:04:00): 79, " in said
+    assert "NVRM: Xid (PCI:0000:06:00): 48, " in said
+    drivers = site.run("gpu-0", "slurmd", "ls", "/proc/driver/nvidia/gpus").split()
+    assert len(drivers) == 7
+    assert "nvidia5" in site.run("gpu-0", "slurmd", "ls", "/dev"), "not every error takes the GPU away"
+    assert site.run("gpu-1", "slurmd", "dmesg") == ""
+    assert "nvidia3" in site.run("gpu-1", "slurmd", "ls", "/dev")
+    # As it was, for others who use the site.
+    site.live.kubectl("annotate", "node", h100(1).name, f"{GPU_FAULTS}-")
+    site.run("gpu-0", "slurmd", "touch", "/dev/nvidia3")

@@ -188,3 +188,15 @@ def test_commands_need_a_running_cloud(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert "start it with 'python -m localcloud up'" in done.stderr
     assert not (tmp_path / "none").exists()
+
+
+def test_gpu_faults_and_repairs(fresh: Server) -> None:
+    said = fresh.run("set", "autoclusters", "--detect-seconds", "1", "--webhook", "http://127.0.0.1:9000/").stdout
+    assert said == "AutoClusters sees a fault after 1 s, drains for 120 s and tells http://127.0.0.1:9000/.\n"
+    assert "tells nobody" in fresh.run("set", "autoclusters", "--webhook", "").stdout
+    refused = fresh.run("set", "autoclusters", "--webhook", "https://example.com/", check=False)
+    assert "no http address of this machine" in refused.stderr
+    nobody = fresh.run("gpu-fault", "--node", "nope", "--xid", "79", check=False)
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+    assert "there is no VM 'nope'; nodes with GPUs are none" in nobody.stderr
+    assert fresh.run("incidents").stdout == ""

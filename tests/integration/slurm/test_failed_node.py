@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 MARK = "crusoe.ai/remediation"
 ACTOR = "app.kubernetes.io/name=slurm-actor"
-LOOK_SECONDS = 2
+LOOK_SECONDS = 1
 SETTINGS = {"people": {"users": {"ada": {"uid": 10001, "keys": [KEY]}}}, "topology": {"kind": "tree"}}
 LONG = ("--gpus=1", "--time=10", "--requeue")
 

@@ -1,0 +1,117 @@
+"""A dev stack whose workers have PyTorch, and the drill as `make drill` starts it there."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from tests.harness import ROOT, Cloud, Project, Result, ended, until
+from tests.integration.slurm.conftest import Site
+from tools import places
+from tools.errors import ToolMissingError
+from tools.slurm_root.packages import TRAINING
+from tools.slurm_root.root import folder as slurm_root
+
+SECONDS = 600.0
+
+
+@dataclass
+class Ground:
+    """A stack to drill on."""
+
+    project: Project
+    site: Site
+
+    @property
+    def reports(self) -> Path:
+        return self.project.folder / "reports"
+
+    def started(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start a drill; what it says on standard error comes with the rest."""
+        settings = yaml.safe_load(self.project.stack_file.read_text())["config"]["platform"]
+        given = json.dumps({"outputs": self.project.outputs("--show-secrets"), "settings": settings})
+        command = [
+            *(sys.executable, "-m", "drill", "--stack=dev", f"--kubectl={places.BIN / 'kubectl'}"),
+            *(f"--folder={self.reports}", f"--local-state={self.project.cloud.state}", *arguments),
+        ]
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=self.project.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        with process.stdin as text:
+            text.write(given)
+        # `communicate` would write to it again.
+        process.stdin = None
+        return process
+
+    def drill(self, *arguments: str) -> Result:
+        """A drill to its end."""
+        process = self.started(*arguments)
+        out = ended(process, SECONDS)
+        return Result(process.returncode, out, "")
+
+    def begun(self) -> subprocess.Popen[str]:
+        """A drill whose job has been submitted."""
+        before = self.jobs()
+        process = self.started()
+        until(lambda: self.jobs() > before, 60, "a job of the drill")
+        return process
+
+    def report(self, scenario: str) -> dict[str, Any]:
+        return json.loads((self.reports / scenario / "report.json").read_text())
+
+    def jobs(self) -> set[str]:
+        """Numbers of the jobs that wait or run."""
+        return set(self.site.slurm("squeue", "--noheader", "--format=%i").out.split())
+
+    def left(self) -> list[str]:
+        """What a drill that has ended left behind: programs, files, jobs, a webhook."""
+        mark = f"--kubeconfig={self.reports / 'kubeconfig'}"
+        programs = [" ".join(line) for line in map(_line, psutil.process_iter()) if mark in line]
+        files = [path.name for path in self.reports.iterdir() if path.name in ("running.json", "kubeconfig")]
+        until(lambda: not self.jobs(), 60, "the end of the jobs")
+        told = self.project.cloud.admin("PUT", "/autoclusters/settings", {})["webhook"]
+        return [*programs, *files, *filter(None, [told])]
+
+
+def _line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+@pytest.fixture(scope="module")
+def ground(cloud: Cloud, folder: Path) -> Ground:
+    """The dev stack as it is shipped, up."""
+    try:
+        slurm_root(TRAINING)
+    except ToolMissingError as error:
+        pytest.skip(str(error))
+    project = Project(folder / "ground", cloud, "dev")
+    project.init()
+    project.use_settings("dev", slurm=True)
+    project.up()
+    return Ground(project, Site(project))
+
+
+def interrupted(process: subprocess.Popen[str]) -> str:
+    """What a drill says after Ctrl-C."""
+    process.send_signal(signal.SIGINT)
+    return ended(process, 120)
