@@ -1,4 +1,4 @@
-"""Which tests run beside which, where `make test` runs two at a time.
+"""Which tests run beside which, where `make test` runs several at a time.
 
 A file's tests run on one worker, one after the other, and so do those of a folder that shares a cloud or a control
 plane: there is one of it then, which ends with the last of them. Idle ones take a tenth of a core each.
