@@ -360,7 +360,9 @@ def test_an_unknown_tier_lists_the_known_ones():
         checks.test(Session("dev", tier="units"))
 
 
-def test_tests_get_what_few_need_before_they_begin_and_go_on_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_tests_get_what_few_need_before_they_begin_and_go_on_without_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     asked: list[str] = []
 
     def ensure(need: str) -> Path:
