@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -149,4 +150,7 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    # What a drill did has to be taken back, also where a script runs it in the background, which has Ctrl-C ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     sys.exit(main())

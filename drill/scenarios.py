@@ -130,7 +130,7 @@ TOLD = ("training", "fault", "told")
 REPAIR = (*TOLD, "isolated", "evicted", "replaced", "ready", "returned")
 ANSWER = ("isolated", "answered")
 AGAIN = ("fault", "requeued", "started", "resumed", "stepping", "completed")
-FULL = (REPAIR, ANSWER, ("isolated", "drained"), AGAIN, ("ready", "started"))
+FULL = (REPAIR, ANSWER, ("isolated", "drained"), AGAIN)
 
 SCENARIOS: Sequence[Scenario] = (
     Scenario(

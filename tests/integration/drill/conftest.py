@@ -111,7 +111,7 @@ def ground(cloud: Cloud, folder: Path) -> Ground:
     return Ground(project, Site(project))
 
 
-def interrupted(process: subprocess.Popen[str]) -> str:
-    """What a drill says after Ctrl-C."""
-    process.send_signal(signal.SIGINT)
+def interrupted(process: subprocess.Popen[str], by: signal.Signals) -> str:
+    """What a drill says after Ctrl-C, or when a CI run is cancelled."""
+    process.send_signal(by)
     return ended(process, 120)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import pytest
 
 from tests.integration.drill.conftest import Ground, interrupted
@@ -10,9 +12,10 @@ pytestmark = pytest.mark.integration
 ACTOR = "app.kubernetes.io/name=slurm-actor"
 
 
-def test_ctrl_c_leaves_nothing(ground: Ground) -> None:
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_what_ends_it_early_leaves_nothing(ground: Ground, by: signal.Signals) -> None:
     process = ground.begun()
-    said = interrupted(process)
+    said = interrupted(process, by)
     assert process.returncode == 130, said
     assert "taken back" in said
     assert ground.left() == []
