@@ -310,7 +310,7 @@ def test_generated_secret(plugin: Plugin, tmp_path: Path) -> None:
     assert resource.refresh() == {}
     assert resource.outputs["value"] == value
     rotated = {**inputs, "keepers": {"rotation": "2"}}
-    assert resource.preview(rotated)[:2] == ("replace", {"keepers.rotation": "update_replace"})
+    assert resource.preview(rotated)[:2] == ("update", {"keepers.rotation": "update"})
     resource.up(rotated)
     assert resource.outputs["value"] != value
     key = tmp_path / "key"

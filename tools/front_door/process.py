@@ -12,6 +12,9 @@ from tools.places import ROOT
 INTERRUPTED = 128 + signal.SIGINT
 """The exit status of a command that the person has stopped."""
 
+LEAVE_SECONDS = 30.0
+"""How long a program may take to end that was interrupted because its time is over."""
+
 
 @contextmanager
 def _passing_signals_on(child: subprocess.Popen[bytes]) -> Generator[list[int]]:
@@ -69,7 +72,7 @@ def run(
         except subprocess.TimeoutExpired:
             child.send_signal(signal.SIGINT)
             try:
-                child.wait(30)
+                child.wait(LEAVE_SECONDS)
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
