@@ -7,14 +7,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-Need = Literal["cloud", "dev", "kueue", "training"]
+Need = Literal["cloud", "dev", "kueue", "training", "workflows"]
 """What the tools are for: an `up` against a real environment, also the local cloud and everything around it, or by
-itself what only a local cloud with Kueue needs."""
+itself what only a local cloud with Kueue needs, and what looks at workflows."""
 
 _KINDS: Mapping[Need, tuple[Need, ...]] = {
     "cloud": ("cloud",),
     "dev": ("cloud", "dev"),
     "kueue": ("kueue",),
+    "workflows": ("workflows",),
     "training": (),  # Debian packages, pinned in tools/slurm_root
 }
 

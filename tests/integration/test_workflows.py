@@ -221,6 +221,6 @@ def test_labels_of_what_was_merged_are_handed_on(desk: Desk) -> None:
 @pytest.mark.parametrize("tool", [["actionlint"], ["zizmor", "--offline", "--quiet"]], ids=lambda tool: tool[0])
 def test_linters_of_workflows_find_nothing(tool: list[str]) -> None:
     if shutil.which(tool[0]) is None:
-        pytest.skip(f"{tool[0]} is not installed")
+        pytest.skip(f"{tool[0]} is not on PATH: `make test` puts it there")
     done = subprocess.run([*tool, *map(str, WORKFLOWS)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

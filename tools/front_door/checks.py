@@ -51,11 +51,11 @@ def _environ(*, tools: bool) -> dict[str, str]:
 
 
 def _get_more(session: Session) -> None:
-    """Have what only the tests of Kueue and of training need, before any test has to wait for it.
+    """Have what only the tests of Kueue, of training and of workflows need, before any test has to wait for it.
 
     A machine that can't have it is told so; it has the other tests.
     """
-    for need in ("kueue", "training"):
+    for need in ("kueue", "training", "workflows"):
         try:
             ensure(need)
         except ToolMissingError as error:

@@ -56,9 +56,11 @@ def test_a_real_environment_needs_only_pulumi_and_its_kubernetes_plugin():
     assert names == ["pulumi", "pulumi-resource-kubernetes"]
 
 
-def test_kueue_is_fetched_only_when_it_is_asked_for():
+def test_what_few_need_is_fetched_only_when_it_is_asked_for():
     assert [release.name for release in releases.needed_for("kueue", ALL)] == ["kueue"]
-    assert [*releases.needed_for("dev", ALL)] == [release for release in ALL if release.name != "kueue"]
+    assert [release.name for release in releases.needed_for("workflows", ALL)] == ["actionlint"]
+    few = {"kueue", "actionlint"}
+    assert [*releases.needed_for("dev", ALL)] == [release for release in ALL if release.name not in few]
 
 
 def test_the_pulumi_architecture_names_are_its_own():
