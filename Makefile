@@ -12,6 +12,7 @@ TIER ?=
 SCENARIO ?=
 ALL ?=
 CONFIRM ?=
+TIMES ?=
 
 # Sets up .venv from the lock files, then runs a module in it.
 bootstrap = @python3 tools/bootstrap.py --for
@@ -69,7 +70,7 @@ check: ## Compare Slurm's GPUs with Kubernetes' and the catalogue's, node by nod
 	$(on_stack)
 
 drill: ## Let a GPU node fail under a training job and judge the recovery (SCENARIO=name, ALL=1; docs/drill.md)
-	$(on_clone) --stack '$(STACK)' -- $(ARGS) $(if $(SCENARIO),'--scenario=$(SCENARIO)') $(if $(ALL),--all) $(if $(CONFIRM),'--confirm=$(CONFIRM)')
+	$(on_clone) --stack '$(STACK)' -- $(ARGS) $(if $(SCENARIO),'--scenario=$(SCENARIO)') $(if $(ALL),--all) $(if $(TIMES),'--times=$(TIMES)') $(if $(CONFIRM),'--confirm=$(CONFIRM)')
 
 down: ## Take a stack down after a preview; stops first if anything is protected
 	$(on_stack)

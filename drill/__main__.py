@@ -46,9 +46,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--local-state", type=Path, help="state folder of the local cloud that the stack is on")
     parser.add_argument("--scenario", default=SCENARIOS[0].name, help=", ".join(BY_NAME))
     parser.add_argument("--all", action="store_true", help="every scenario, one after the other")
+    parser.add_argument(
+        "--times", type=_count, default=1, help="so many times, up to the first that does not pass, whose report stays"
+    )
     parser.add_argument("--user", default="user", help="who submits; no administrator")
     parser.add_argument("--confirm", default="", help="the stack's name again, where it is a real one")
     return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} times is none")
+    return number
 
 
 def _chosen(options: argparse.Namespace) -> Sequence[Scenario]:
@@ -84,7 +94,7 @@ def _drill(options: argparse.Namespace, chosen: Sequence[Scenario], given: Mappi
         if left:
             _say(f"An earlier drill was killed; taking back what it left ({len(left)} deeds)")
             _recover(bench)
-        return _scenarios(bench, chosen)
+        return _scenarios(bench, [*chosen] * options.times, to_the_first_failure=options.times > 1)
     finally:
         # Without a bench nothing was done yet; what an earlier drill left stays written down for the next.
         if bench is not None:
@@ -111,7 +121,7 @@ def _recover(bench: conduct.Bench) -> None:
         raise SiteError("The stack did not recover from an earlier drill; `make check` says what is wrong.")
 
 
-def _scenarios(bench: conduct.Bench, chosen: Sequence[Scenario]) -> int:
+def _scenarios(bench: conduct.Bench, chosen: Sequence[Scenario], *, to_the_first_failure: bool) -> int:
     bench.digest = bench.job.prepare()
     reference = conduct.undisturbed(bench) if any(each.trains for each in chosen) else []
     passed = 0
@@ -120,10 +130,12 @@ def _scenarios(bench: conduct.Bench, chosen: Sequence[Scenario]) -> int:
         found = conduct.drill(bench, conduct.on(bench, scenario), reference)
         passed += _told(found, bench.room.report_folder(scenario.name), bench)
         bench.room.take_back(bench.take_back)
+        if to_the_first_failure and passed < number:
+            break
         if number < len(chosen) and not conduct.healthy(bench):
             raise SiteError("Not every worker takes jobs again, so no more is drilled; `make check` says more.")
     if len(chosen) > 1:
-        _say(f"{passed} of {len(chosen)} scenarios passed.")
+        _say(f"{passed} of {len(chosen)} drills passed.")
     return 0 if passed == len(chosen) else 1
 
 

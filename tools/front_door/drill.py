@@ -18,7 +18,7 @@ from tools.places import LOCAL
 from tools.slurm_root.packages import TRAINING
 from tools.slurm_root.root import folder as slurm_root
 
-DRILL_SECONDS = 3600.0
+DRILL_SECONDS = 4 * 3600.0
 REPORTS = LOCAL / "drill"
 """A folder for each stack, with one for each scenario: report.txt, report.json, report.png, report.html."""
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from drill import __main__ as command
 from drill.__main__ import main
+from drill.scenarios import BY_NAME
 from tools.errors import ToolMissingError
 from tools.front_door import drill as front
 from tools.front_door.environment import FrontDoorError
@@ -116,3 +119,38 @@ def test_the_front_door_says_at_once_what_is_missing(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(front.importlib.util, "find_spec", nothing)
     with pytest.raises(FrontDoorError, match="`make drill` puts them there"):
         check(session())
+
+
+def always(answer: object) -> Callable[..., object]:
+    def answered(*_: object) -> object:
+        return answer
+
+    return answered
+
+
+def test_a_soak_ends_with_the_first_that_does_not_pass(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def drilled(results: list[bool], *, to_the_first_failure: bool) -> int:
+        verdicts = iter(results)
+
+        def told(*_: object) -> bool:
+            return next(verdicts)
+
+        monkeypatch.setattr(command, "_told", told)
+        chosen = [BY_NAME["polite"]] * len(results)
+        room = SimpleNamespace(report_folder=always(None), take_back=always(None))
+        bench: Any = SimpleNamespace(job=SimpleNamespace(prepare=always("")), room=room, take_back=None, real=False)
+        status = command._scenarios(bench, chosen, to_the_first_failure=to_the_first_failure)  # pyright: ignore[reportPrivateUsage]
+        left.append(len(list(verdicts)))
+        return status
+
+    left: list[int] = []
+    answers: dict[str, object] = {"undisturbed": [], "drill": None, "healthy": True}
+    for name, answer in answers.items():
+        monkeypatch.setattr(f"drill.conduct.{name}", always(answer))
+    assert drilled([True, True], to_the_first_failure=True) == 0
+    assert drilled([True, False, True], to_the_first_failure=True) == 1
+    assert drilled([False, True], to_the_first_failure=False) == 1
+    assert left == [0, 1, 0]
+    assert "1 of 3 drills passed." in capsys.readouterr().err
