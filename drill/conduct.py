@@ -236,7 +236,7 @@ def _watch(bench: Bench, scenario: Scenario, job: str) -> None:
             shown.add(key)
             bench.say(f"  {reached[key].stage.title}")
         for each in [each for each in waiting if _due(each, told, reached)]:
-            target = _target(bench, scenario, job)
+            target = aim(each, target, lambda: _target(bench, scenario, job))
             waiting.remove(each)
             bench.hands.do(each.deed, target)
         if len(reached) != count:
@@ -254,6 +254,14 @@ def _watch(bench: Bench, scenario: Scenario, job: str) -> None:
             return
         if over and quiet > _SETTLE_SECONDS:
             return
+
+
+def aim(each: Do, before: Target | None, now: Callable[[], Target]) -> Target:
+    """Whom a deed meets: at a step, a node that the job has now; after a stage, whoever was met before.
+
+    The job has lost that one by then, where it is to have its power or its link back.
+    """
+    return before if before is not None and each.at_step is None else now()
 
 
 def _due(each: Do, told: stages.Story, reached: Mapping[str, stages.Moment]) -> bool:

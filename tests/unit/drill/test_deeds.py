@@ -15,10 +15,11 @@ import psutil
 import pytest
 
 from drill import block
+from drill.conduct import aim
 from drill.deeds import Hands, LocalCloud, Rank, Target
 from drill.observations import Observation
 from drill.room import Room, Undo
-from drill.scenarios import Action, Capacity, GpuFault, Power
+from drill.scenarios import SCENARIOS, Action, Capacity, Do, GpuFault, Power
 from drill.site import Site, SiteError
 
 TARGET = Target("7", "drill/x", "train-0", {"train-0": "np-1-0", "train-1": "np-1-1"})
@@ -29,6 +30,19 @@ def test_nodes_of_a_job_are_told_apart() -> None:
     assert TARGET.worker("other") == "train-1"
     assert Target("7", "x", "train-1", TARGET.machines).worker("other") == "train-0"
     assert Target("7", "x", "train-0", {"train-0": "np"}).worker("other") == "train-0"
+
+
+def test_what_follows_a_stage_meets_the_machine_that_failed() -> None:
+    left = Target("7", "x", "train-0", {"train-0": "np-1-0"})
+    for scenario in SCENARIOS:
+        met: Target | None = None
+        for each in scenario.plan:
+            if each.at_step is not None:
+                assert aim(each, met, lambda: TARGET) is TARGET
+                met = TARGET
+            elif each.after is not None:
+                assert aim(each, met, lambda: left) is TARGET
+    assert aim(Do(Power(on=True), after="requeued"), None, lambda: left) is left
 
 
 @pytest.mark.parametrize(
