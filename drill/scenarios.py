@@ -163,7 +163,7 @@ SCENARIOS: Sequence[Scenario] = (
     ),
     Scenario(
         name="power-loss",
-        what="A node loses its power. Nothing reports it, and its peers see no end of their connections.",
+        what="A node loses its power, and nothing reports it; its peers see their connections end.",
         outcome="Slurm finds the node silent (slurmdTimeout), requeues the job and starts it when the node is back.",
         plan=(Do(Power(), at_step=AT_STEP), Do(Power(on=True), after="requeued")),
         expected=Expected((("training", "fault"), AGAIN), absent=("isolated", "replaced"), most_lost=INTERVAL),
