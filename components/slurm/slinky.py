@@ -310,7 +310,7 @@ class Slinky(pulumi.ComponentResource):
             kind,
             {"name": name, "namespace": NAMESPACE, **({"labels": labels} if labels else {})},
             {"spec": spec},
-            pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(protect=protect)) if protect else inside,
+            pulumi.ResourceOptions.merge(inside, pulumi.ResourceOptions(protect=protect)),
         )
 
     def _ready(

@@ -67,7 +67,8 @@ class GeneratedSecret(Kind):
 
     def planned_update(self, state: Values, news: Values, changes: Sequence[Difference]) -> Values:
         """Say that the secret will be another one."""
-        return {**super().planned_update(state, news, changes), "value": UNKNOWN}
+        after = super().planned_update(state, news, changes)
+        return {**after, "value": UNKNOWN} if changes else after
 
     def create(self, run: Run, inputs: Values) -> tuple[str, Values]:
         """Draw a secret; its id tells nothing of it."""
@@ -96,8 +97,8 @@ class GeneratedSecret(Kind):
 
     def update(self, run: Run, object_id: str, state: Values, news: Values, changes: Sequence[Difference]) -> Values:
         """Draw another, which is what a changed keeper asks for."""
-        del run, object_id, changes
-        return self.state_of(news, {"value": _drawn(news)}, state)
+        del run, object_id
+        return self.state_of(news, {"value": _drawn(news)} if changes else {}, state)
 
     def delete(self, run: Run, object_id: str, state: Values) -> None:
         """Forget it, which the engine does."""

@@ -6,14 +6,10 @@ from collections.abc import Generator
 
 import pytest
 
-from localcloud.kubernetes import KwokControlPlane
-from tests.integration.localcloud_kubernetes.conftest import ACCESS
-from tests.integration.localcloud_kubernetes.support import Live, processes_below
-from tests.integration.localcloud_slurm.site import BASE, Site, controller, rest_api, worker
-from tests.unit.localcloud_kubernetes.support import CLUSTER, h100
+from tests.integration.localcloud_kubernetes.support import processes_below
+from tests.integration.localcloud_slurm.site import BASE, Site, cluster, controller, rest_api, worker
 from tools.errors import ToolMissingError
 from tools.slurm_root.root import folder as slurm_root
-from tools.toolchain import binary
 
 
 @pytest.fixture(scope="package")
@@ -24,11 +20,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
     except ToolMissingError as error:
         pytest.skip(str(error))
     root = tmp_path_factory.mktemp("site") / "kubernetes"
-    plane = KwokControlPlane(root, binary=binary, access=ACCESS, drain_seconds=5)
-    plane.create(CLUSTER)
-    nodes = [h100(number) for number in range(4)]
-    plane.apply_nodes(CLUSTER.id, nodes)
-    site = Site(Live(plane, CLUSTER, root))
+    live, nodes = cluster(root)
+    site = Site(live)
     site.live.kubectl("create", "namespace", "slurm")
     site.create(*BASE)
     site.create(controller(nodes[0].name), rest_api(nodes[0].name))
@@ -36,5 +29,5 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
     site.begin()
     yield site
     site.halt()
-    plane.delete_all()
+    live.plane.delete_all()
     assert processes_below(root) == []

@@ -13,14 +13,19 @@ from typing import Any
 
 import psutil
 
+from localcloud.control_plane import NodeSpec
 from localcloud.facts import Facts
+from localcloud.kubernetes import KwokControlPlane
 from localcloud.kubernetes.actors import Place
 from localcloud.kubernetes.egress import egress
 from localcloud.slurm.kubelet import Kubelets
 from localcloud.slurm.lab import Lab
 from localcloud.slurm.reach import lab_folder
+from tests.integration.localcloud_kubernetes.conftest import ACCESS
 from tests.integration.localcloud_kubernetes.support import Live, until
+from tests.unit.localcloud_kubernetes.support import CLUSTER, h100
 from tools.slurm_root.root import folder as slurm_root
+from tools.toolchain import binary
 
 Json = dict[str, Any]
 
@@ -205,6 +210,15 @@ BASE = [
     service("slurm-controller", "slurmctld", 6817),
     service("slurm-restapi", "slurmrestd", 6820),
 ]
+
+
+def cluster(root: Path) -> tuple[Live, list[NodeSpec]]:
+    """A control plane below a folder, and its four nodes with GPUs."""
+    plane = KwokControlPlane(root, binary=binary, access=ACCESS, drain_seconds=5)
+    plane.create(CLUSTER)
+    nodes = [h100(number) for number in range(4)]
+    plane.apply_nodes(CLUSTER.id, nodes)
+    return Live(plane, CLUSTER, root), nodes
 
 
 @dataclass

@@ -10,16 +10,12 @@ import psutil
 import pytest
 
 from localcloud.facts import Facts
-from localcloud.kubernetes import KwokControlPlane
 from localcloud.slurm.kubelet import Kubelets
-from tests.integration.localcloud_kubernetes.conftest import ACCESS
-from tests.integration.localcloud_kubernetes.support import Live, processes_below, until
-from tests.integration.localcloud_slurm.site import BASE, Site, controller, mount, worker
-from tests.unit.localcloud_kubernetes.support import CLUSTER, h100
+from tests.integration.localcloud_kubernetes.support import processes_below, until
+from tests.integration.localcloud_slurm.site import BASE, Site, cluster, controller, mount, worker
 from tools.errors import ToolMissingError
 from tools.slurm_root.packages import TRAINING
 from tools.slurm_root.root import folder as slurm_root
-from tools.toolchain import binary
 from training import checkpoints, records
 
 pytestmark = pytest.mark.integration
@@ -48,12 +44,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
     except ToolMissingError as error:
         pytest.skip(str(error))
     root = tmp_path_factory.mktemp("site") / "kubernetes"
-    plane = KwokControlPlane(root, binary=binary, access=ACCESS, drain_seconds=5)
-    plane.create(CLUSTER)
-    nodes = [h100(number) for number in range(4)]
-    plane.apply_nodes(CLUSTER.id, nodes)
+    live, nodes = cluster(root)
     kubelets = Kubelets(lambda: plain, Facts().vm_types, worker_image=lambda: training)
-    site = Site(Live(plane, CLUSTER, root), kubelets)
+    site = Site(live, kubelets)
     site.live.kubectl("create", "namespace", "slurm")
     site.create(*BASE, controller(nodes[0].name))
     for name, node in zip(WORKERS, nodes[1:], strict=True):
@@ -68,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
     shutil.copytree(CODE, site.shared / "training")
     yield site
     site.halt()
-    plane.delete_all()
+    live.plane.delete_all()
     assert processes_below(root) == []
 
 

@@ -59,6 +59,7 @@ def test_another_keeper_draws_anew_in_place() -> None:
     assert after["value"] != state["value"]
     assert len(base64.b64decode(str(after["value"]), validate=True)) == 32
     assert not kind.differences(news, after, news)
+    assert kind.update(bench.run(), object_id, after, news, [])["value"] == after["value"]
 
 
 @pytest.mark.parametrize("change", [{"length": 64}, {"encoding": "hex"}])
