@@ -22,7 +22,7 @@ on_files = $(bootstrap) cloud -m tools.front_door $@
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check drill down env test lint bench policy-pack lock clean
+.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check drill down env test lint audit sbom bench policy-pack lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,12 @@ test: ## Run the tests (TIER=unit|policy|provider|integration for one tier, ARGS
 
 lint: ## Check style, types and the project's own rules
 	$(on_clone)
+
+audit: ## Look the pinned Python packages up among known vulnerabilities
+	$(on_clone)
+
+sbom: ## Write the software bill of materials as CycloneDX (ARGS=FILE, default .local/sbom.cdx.json)
+	$(on_clone) -- $(ARGS)
 
 bench: ## Measure speed and memory, each number beside its bound
 	$(on_clone) -- $(ARGS)

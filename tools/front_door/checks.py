@@ -1,4 +1,4 @@
-"""`make test`, `make lint` and `make bench`."""
+"""`make test`, `make lint`, `make audit`, `make sbom` and `make bench`."""
 
 import os
 import sys
@@ -10,6 +10,7 @@ from tools.front_door.environment import FrontDoorError, direct
 from tools.front_door.process import run
 from tools.front_door.session import Session
 from tools.places import ROOT
+from tools.supply_chain import vulnerabilities
 from tools.toolchain import ensure
 
 TIERS = ("unit", "policy", "provider", "integration", "drill")
@@ -90,8 +91,30 @@ def lint(session: Session) -> int:
     for problem in found:
         session.say(problem)
     failed += ["the project's own rules"] if found else []
+    known = vulnerabilities.audit(os.environ)
+    if known is None:
+        session.say(f"{vulnerabilities.UNREACHABLE} The shipped workflow does it each night.")
+    failed += ["known vulnerabilities"] if known else []
     session.say(f"Failed: {', '.join(failed)}." if failed else "Clean.")
     return 1 if failed else 0
+
+
+def audit(_session: Session) -> int:
+    """Look the pinned packages up. Raises FrontDoorError where the database can't be reached: nobody knows, then."""
+    status = vulnerabilities.audit(os.environ)
+    if status is None:
+        raise FrontDoorError(vulnerabilities.UNREACHABLE)
+    return status
+
+
+def sbom(session: Session) -> int:
+    """Write the software bill of materials to the file of ARGS."""
+    from tools.supply_chain import bill_of_materials  # its library takes a second to load
+
+    if len(session.arguments) > 1:
+        raise FrontDoorError("ARGS is the file to write the bill to, and nothing else.")
+    session.say(bill_of_materials.write(Path(*session.arguments) if session.arguments else bill_of_materials.FILE))
+    return 0
 
 
 def bench(session: Session) -> int:

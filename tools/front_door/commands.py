@@ -236,6 +236,12 @@ COMMANDS = {
         checks.lint,
         lambda _: "`.venv/bin/ruff check --fix` and `.venv/bin/ruff format` mend most of it.",
     ),
+    "audit": Command(
+        lambda _: "Looking the pinned Python packages up among known vulnerabilities",
+        checks.audit,
+        lambda _: "For each one named: pin a version that mends it in pyproject.toml, then `make lock ARGS=--upgrade`.",
+    ),
+    "sbom": Command(lambda _: "Writing the software bill of materials", checks.sbom),
     "policy-pack": Command(
         lambda _: "Making the policies a folder of their own",
         policy_pack.make,

@@ -1,0 +1,1 @@
+"""What this project is made of, and what is known against it."""
