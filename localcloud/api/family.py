@@ -7,6 +7,7 @@ asynchronous one opens its operation in there too and ends with `return await cl
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
@@ -78,12 +79,17 @@ class OperationFilters(Filters):
 
 def _operations_router(pattern: str) -> APIRouter:
     router = APIRouter(prefix=f"{PROJECT}/{pattern}", tags=["Operations"])
+    # The description knows only those parameters of a path that a function takes.
+    parents = [name for _, name, _, _ in Formatter().parse(pattern) if name]
+    described = {
+        "parameters": [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in parents]
+    }
 
     def family_of(request: Request) -> str:
         # Operations of what lies below another object are kept under that object's own path.
         return pattern.format_map(request.path_params)
 
-    @router.get("/operations", response_model=OperationList)
+    @router.get("/operations", response_model=OperationList, openapi_extra=described)
     async def list_operations(
         request: Request, project: Project, cloud: CloudDep, filters: Annotated[OperationFilters, Query()]
     ) -> Json:
@@ -91,7 +97,7 @@ def _operations_router(pattern: str) -> APIRouter:
         found = cloud.operations.list(family_of(request), project, resource_id=filters.resource_id, state=filters.state)
         return {"items": [operation.view() for operation in found]}
 
-    @router.get("/operations/{operation_id}", response_model=OperationView)
+    @router.get("/operations/{operation_id}", response_model=OperationView, openapi_extra=described)
     async def get_operation(request: Request, operation_id: str, project: Project, cloud: CloudDep) -> Json:
         """One operation; an unknown or expired one answers 403."""
         return known_operation(cloud, family_of(request), project, operation_id).view()

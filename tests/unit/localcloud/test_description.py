@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from functools import cache
@@ -37,6 +38,12 @@ def test_every_route_is_described() -> None:
         assert {"400", "401", "403", "404"} <= set(call["responses"])
         if method in ("PATCH", "PUT"):
             assert call["requestBody"]["content"]["application/json"]["schema"].get("$ref"), (method, path)
+
+
+def test_every_part_of_a_path_is_described_once() -> None:
+    for method, path, call in calls():
+        named = [parameter["name"] for parameter in call.get("parameters", ()) if parameter["in"] == "path"]
+        assert sorted(named) == sorted(re.findall(r"{(\w+)}", path)), (method, path)
 
 
 def test_requests_are_closed_and_described() -> None:
