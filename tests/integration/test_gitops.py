@@ -14,8 +14,9 @@ import yaml
 from gitops import markdown
 from gitops.model import Outcome
 from tests import previews
-from tests.harness import ROOT, Cloud, Json, Project, Result, execute
+from tests.harness import Cloud, Json, Project, execute
 from tests.integration.conftest import NewProject
+from tests.reporting import drift, gitops, outcome, report
 
 pytestmark = pytest.mark.integration
 
@@ -41,24 +42,9 @@ Shop("corner")
 """
 
 
-def gitops(project: Project, *arguments: str, **environ: str) -> Result:
-    """`python -m gitops` in a project's folder, as a user's shell would run it."""
-    environment = {**project.environment(), "PYTHONPATH": str(ROOT), **environ}
-    return execute([sys.executable, "-m", "gitops", *arguments], project.folder, environment)
-
-
-def report(project: Project, *arguments: str, **environ: str) -> Result:
-    out = str(project.folder / "out")
-    return gitops(project, "report", "--stack", project.stack, "--out", out, *arguments, **environ)
-
-
 def written(project: Project) -> str:
     """Everything that lies in the folder of reports."""
     return "\n".join(path.read_text() for path in sorted((project.folder / "out").iterdir()))
-
-
-def outcome(project: Project) -> str:
-    return json.loads((project.folder / "out/report.json").read_text())["verdict"]["outcome"]
 
 
 def forms(secret: str) -> set[str]:
@@ -162,10 +148,6 @@ def test_the_shipped_prod_is_as_the_readme_shows_it(cloud: Cloud, folder: Path) 
 
 SMALL: Json = {"nodePools": {"train": None}, "network": {"infiniband": None}, "storage": None}
 """Changes of `dev` that leave a network, a cluster and one pool."""
-
-
-def drift(project: Project) -> Result:
-    return gitops(project, "drift", "--stack", project.stack, "--out", str(project.folder / "out"))
 
 
 def test_what_policies_say_is_in_the_report_and_refuses(cloud: Cloud, folder: Path) -> None:

@@ -21,6 +21,7 @@ import yaml
 from components.gpu_sharing import inference, objects
 from tests.harness import ROOT, Cloud, Project, changes, leftovers, until
 from tests.integration.slurm.conftest import KEY, Site
+from tests.reporting import content, drift, outcome
 from tests.unit.components.gpu_sharing.support import document, plan_of
 from tools import places
 
@@ -396,6 +397,35 @@ def test_the_server_takes_every_object(site: Site, engine: str) -> None:
     plan = plan_of(copy.deepcopy(given))
     manifests = [*objects.manifests(plan), *inference.manifests(plan)]
     assert apply(site, *manifests, options=("--dry-run=server", "--server-side", "--force-conflicts")) == ""
+
+
+def test_a_day_of_normal_life_is_no_drift_and_one_label_by_hand_is_one_item(site: Site, burst: Burst) -> None:
+    project, cloud = site.project, site.project.cloud
+    cluster = project.outputs()["clusterId"]
+    # Two nodes are replaced, one after the other.
+    for vm in [one for one in cloud.items("/compute/vms/instances") if one["type"] == H100][:2]:
+        started = cloud.api("POST", f"/kubernetes/clusters/{cluster}/autoclusters/vms/{vm['id']}/remediate")
+        operation = f"/kubernetes/autocluster-operations/{started['operation']['operation_id']}"
+        until(lambda path=operation: cloud.api("GET", path)["state"] == "SUCCEEDED", 120, "the VM is replaced")
+    # An autoscaler scales, a workload and the operator are rolled out, a token is renewed.
+    burst.scale(2)
+    burst.running(2, 120)
+    site.kubectl("-n", "inference", "rollout", "restart", "deployment/chat-burst")
+    site.kubectl("-n", "slinky", "rollout", "restart", "deployment/slurm-operator")
+    site.kubectl("-n", "slurm", "delete", "secret", "slurm-token-actor")
+    renewed = ("-n", "slurm", "get", "secret", "slurm-token-actor")
+    until(lambda: site.kubectl(*renewed, check=False).code == 0, 60, "the operator has renewed the token")
+
+    before = project.exported()
+    told = drift(project)
+    assert (told.code, outcome(project)) == (0, "safe"), told.text
+    site.kubectl("label", "namespace", "inference", f"{objects.HOLDS}=nothing", "--overwrite")
+    told = drift(project)
+    assert (told.code, outcome(project)) == (12, "drift"), told.text
+    [change] = content(project)["changes"]
+    assert change["name"] == "platform-sharing-namespace-inference"
+    assert [objects.HOLDS in each["path"] for each in change["properties"]] == [True]
+    assert project.exported() == before
 
 
 def test_what_was_done_by_hand_is_put_back(site: Site) -> None:
