@@ -8,8 +8,9 @@ from typing import Any
 
 from components.node_pools import Pool
 from components.slurm import plan as plans
+from components.slurm.managed_settings import ManagedSettings
 from components.slurm.plan import SlinkyPlan, WorkerPlan
-from components.slurm.settings import ManagedSettings, SlurmSettings
+from components.slurm.settings import SlurmSettings
 from crusoe import catalog
 
 Expected = dict[str, Any]

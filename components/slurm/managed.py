@@ -19,8 +19,9 @@ from components.naming import physical_name
 from components.network import Network
 from components.slurm import expected
 from components.slurm.charts import NAMESPACE
+from components.slurm.managed_settings import ManagedNodeSetSettings
 from components.slurm.people import UserSettings
-from components.slurm.settings import ManagedNodeSetSettings, SlurmSettings
+from components.slurm.settings import SlurmSettings
 from crusoe import catalog
 from crusoe.resources import AutoClustersConfig, SlurmCluster, SlurmNodeSet
 

@@ -10,72 +10,29 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.network import Uuid
 from components.settings import Plain, Settings
-from components.slurm import account_settings, actor_settings, charts, conf_settings, images, people
+from components.slurm import (
+    account_settings,
+    actor_settings,
+    charts,
+    conf_settings,
+    images,
+    login_settings,
+    managed_settings,
+    people,
+)
 from components.slurm.account_settings import AccountSettings, QosSettings
 from components.slurm.actor_settings import FailureSettings, NotifySettings
 from components.slurm.charts import ChartSettings
 from components.slurm.conf_settings import ConfSettings, PartitionSettings, TimingSettings, TopologySettings
 from components.slurm.images import ImageSettings
+from components.slurm.login_settings import LoginSettings
+from components.slurm.managed_settings import ManagedSettings
 from components.slurm.people import PeopleSettings
 from crusoe import catalog
-from crusoe.rules import manifest, names, network, pods, slinky, slurm_managed, ssh, storage
+from crusoe.rules import manifest, pods, slinky, storage
 from crusoe.rules.finding import Finding
 from crusoe.rules.values import items, table, text, whole
-
-WORLD = ("0.0.0.0/0", "::/0")
-
-
-class LoginSettings(Settings):
-    """The login nodes: where people are when they type `sbatch`."""
-
-    cidrs: tuple[str, ...] = Field(
-        default=(),
-        description="Networks that may reach the login nodes over SSH. With none there is no load balancer, and only "
-        "`kubectl exec` leads in.",
-        examples=[["203.0.113.0/24"]],
-    )
-    open_to_the_world_reason: str | None = Field(
-        default=None,
-        description="Why 0.0.0.0/0 may be among the networks; without a reason it is refused.",
-        examples=["a conference on 2 May; keys only"],
-        min_length=10,
-    )
-    replicas: int = Field(default=2, description="Login pods.", examples=[2], ge=1, le=20)
-    root_keys: tuple[str, ...] = Field(
-        default=(),
-        description="SSH public keys that may log in as root: administrators only. In managed mode at least one is "
-        "needed.",
-        examples=[["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample platform-team"]],
-    )
-    cpus: int = Field(default=2, description="CPU limit of a login pod, `slinky` only.", examples=[4], ge=1, le=64)
-    memory: str = Field(
-        default="8Gi",
-        description="Memory limit of a login pod, `slinky` only: who builds a whole CUDA extension here needs more.",
-        examples=["16Gi"],
-        pattern=r"^\d+[MG]i$",
-    )
-    most_processes: int = Field(
-        default=2000,
-        description="Processes and threads that one user may have on a login node, `slinky` only; jobs don't inherit "
-        "it.",
-        examples=[500],
-        ge=50,
-    )
-    notice_minutes: int = Field(
-        default=10,
-        description="Minutes that people are told before their login node ends, `slinky` only; it waits no longer than "
-        "somebody is there.",
-        examples=[30],
-        ge=0,
-        le=720,
-    )
-    template: Mapping[str, object] = Field(
-        default={},
-        description="Fields to add to the login pods' spec, `slinky` only. Every name in it is checked.",
-        examples=[{"nodeSelector": {"example.com/login": "true"}}],
-    )
 
 
 class BridgeSettings(Settings):
@@ -227,52 +184,6 @@ class HomeSettings(Settings):
     )
 
 
-class ManagedNodeSetSettings(Settings):
-    """A set of worker nodes of Crusoe Managed Slurm."""
-
-    type: str = Field(description="VM type. A change replaces the node set.", examples=["h100-80gb-sxm-ib.8x"])
-    count: int = Field(description="Number of nodes.", examples=[2], ge=0)
-    name: str | None = Field(default=None, description="Name of the node set, by default its key.", examples=["train"])
-    ssh_public_key: str | None = Field(
-        default=None,
-        description="Key that may log in to the VMs. A change replaces the node set.",
-        examples=["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample platform-team"],
-    )
-    transport_partition_id: Uuid | None = Field(
-        default=None,
-        description="Existing InfiniBand or RoCE partition to join instead of the platform's own. A change replaces "
-        "the node set.",
-        examples=["3f6c9f0e-22d5-4a0c-8d9b-7b1f6d0a9c55"],
-    )
-    allow_scale_down: bool | None = Field(
-        default=None, description="Lets a lower count take nodes away. Without it one is refused.", examples=[True]
-    )
-
-
-class ManagedSettings(Settings):
-    """Crusoe Managed Slurm, `managed` only. Crusoe can't change such a cluster once it is there."""
-
-    name: str | None = Field(
-        default=None, description="Name in Crusoe Cloud, by default `<stack>-slurm`.", examples=["research-slurm"]
-    )
-    login_node_type: str = Field(
-        default="c1a.8x", description="VM type of controller and login nodes.", examples=["c1a.8x"]
-    )
-    home_size: str = Field(
-        default="10Ti", description="Size of the shared /home, in whole Ti; empty for none.", examples=["10Ti"]
-    )
-    node_sets: Mapping[str, ManagedNodeSetSettings] = Field(
-        default={},
-        description="Worker nodes by a key of your own.",
-        examples=[{"train": {"type": "h100-80gb-sxm-ib.8x", "count": 2}}],
-    )
-    replace_on_change: bool = Field(
-        default=False,
-        description="Consent to replace the Slurm cluster, with its queue and /home, where a setting of it changes.",
-        examples=[False],
-    )
-
-
 class SlurmSettings(Settings):
     """Slurm, which machine-learning engineers submit their jobs to."""
 
@@ -387,8 +298,6 @@ ONLY_SLINKY = (
 )
 """Settings that Crusoe Managed Slurm has no counterpart for: Crusoe decides them."""
 
-_LOGIN_ONLY_SLINKY = ("cpus", "memory", "mostProcesses", "noticeMinutes", "template")
-
 
 def findings(
     slurm: Plain,
@@ -407,7 +316,7 @@ def findings(
     `shared` are the keys of pools whose number of workers is the GPU sharing's.
     """
     login = table(slurm.get("login"))
-    yield from _login(f"{path}.login", login)
+    yield from login_settings.findings(f"{path}.login", login)
     managed = slurm.get("mode") == "managed"
     yield from people.findings(table(slurm.get("people")), f"{path}.people", numbered=not managed)
     if managed:
@@ -431,21 +340,6 @@ def findings(
     yield from actor_settings.findings(slurm, path)
     yield from conf_settings.findings(slurm, path, used, accounting=accounts, pools_path=pools_path)
     yield from _home(table(slurm.get("home")), f"{path}.home", disks, disks_path, slurm, pools, pools_path)
-
-
-def _login(path: str, login: Plain) -> Iterator[Finding]:
-    for index, each in enumerate(items(login.get("cidrs"))):
-        place = f"{path}.cidrs[{index}]"
-        if each in WORLD and text(login.get("openToTheWorldReason")) is None:
-            yield Finding(
-                place,
-                "the login nodes would be open to the whole world",
-                "Name your networks, or say why in openToTheWorldReason",
-            )
-        elif each not in WORLD:
-            yield from network.cidr(place, each, private=False)
-    for index, key in enumerate(items(login.get("rootKeys"))):
-        yield from ssh.public_key(f"{path}.rootKeys[{index}]", key)
 
 
 def _accounting(path: str, accounting: Plain) -> Iterator[Finding]:
@@ -557,7 +451,7 @@ def _managed(slurm: Plain, path: str, stack: str, *, infiniband: bool) -> Iterat
                 f"{path}.{key}", "Crusoe Managed Slurm does not have it", "Take it out, or write mode: slinky"
             )
     login = table(slurm.get("login"))
-    for key in _LOGIN_ONLY_SLINKY:
+    for key in login_settings.ONLY_SLINKY:
         if not _same(login.get(key), defaults["login"][key]):
             problem = "Crusoe Managed Slurm does not have it"
             yield Finding(f"{path}.login.{key}", problem, "Take it out, or write mode: slinky")
@@ -567,31 +461,8 @@ def _managed(slurm: Plain, path: str, stack: str, *, infiniband: bool) -> Iterat
     if slurm.get("managed") is None:
         yield Finding(f"{path}.managed", "missing", "Write nodeSets below it, with type and count")
     else:
-        yield from _managed_cluster(table(slurm.get("managed")), f"{path}.managed", stack, infiniband=infiniband)
-
-
-def _managed_cluster(managed: Plain, path: str, stack: str, *, infiniband: bool) -> Iterator[Finding]:
-    name = text(managed.get("name")) or f"{stack}-slurm"
-    yield from slurm_managed.cluster_name(f"{path}.name", name)
-    yield from slurm_managed.login_node_type(f"{path}.loginNodeType", managed.get("loginNodeType"))
-    yield from slurm_managed.home_size(f"{path}.homeSize", managed.get("homeSize"))
-    sets = {key: table(each) for key, each in table(managed.get("nodeSets")).items()}
-    yield from names.unique(
-        {f"{path}.nodeSets.{key}.name": text(each.get("name")) or key for key, each in sets.items()}
-    )
-    for key, each in sets.items():
-        kind = catalog.vm_type(each.get("type"))
-        joins = "the platform's" if infiniband and kind is not None and kind.fabric == "infiniband" else None
-        asked = {
-            "name": text(each.get("name")) or key,
-            "type": each.get("type"),
-            "count": each.get("count"),
-            "transportPartitionId": each.get("transportPartitionId") or joins,
-        }
-        owner = {"name": name, "homeVolumeSize": managed.get("homeSize")}
-        yield from slurm_managed.node_set(f"{path}.nodeSets.{key}", asked, owner)
-        if each.get("sshPublicKey") is not None:
-            yield from ssh.public_key(f"{path}.nodeSets.{key}.sshPublicKey", each.get("sshPublicKey"))
+        managed = table(slurm.get("managed"))
+        yield from managed_settings.findings(managed, f"{path}.managed", stack, infiniband=infiniband)
 
 
 def _same(given: object, default: object) -> bool:
