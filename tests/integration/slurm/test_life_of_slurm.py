@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import time
 
 import pytest
 
-from tests.harness import PATIENCE, changes, leftovers, until
+from components.slurm.charts import SLINKY
+from tests.harness import PATIENCE, ROOT, changes, leftovers, until
 from tests.integration.slurm.conftest import Site
 
 pytestmark = pytest.mark.integration
@@ -109,6 +111,59 @@ def test_one_option_of_slurm_conf_changes_the_controller_alone(site: Site) -> No
         "the new option",
     )
     assert changes(site.project.preview()) == {}
+
+
+def take_release(site: Site, slinky: str | None) -> None:
+    """Have the project's folder be a release of this project that is written for another Slinky, or this one again."""
+    folder = site.project.folder
+    charts, entry = folder / "localcloud" / "charts", folder / "__main__.py"
+    shipped = (ROOT / "__main__.py").read_text()
+    if slinky is None:
+        shutil.rmtree(charts)
+        charts.symlink_to(ROOT / "localcloud" / "charts")
+        entry.write_text(shipped)
+        return
+    charts.unlink()
+    shutil.copytree(ROOT / "localcloud" / "charts", charts)
+    for name in ("slurm-operator-crds", "slurm-operator"):
+        about = charts / name / "Chart.yaml"
+        about.write_text(about.read_text().replace(SLINKY, slinky))
+    entry.write_text(f'from components.slurm import charts\n\ncharts.SLINKY = "{slinky}"\n\n{shipped}')
+
+
+def test_another_slinky_comes_and_goes_under_running_jobs(site: Site) -> None:
+    def runs() -> tuple[str, str, str]:
+        """Image of the operator, version of the definitions' release, state of the two jobs."""
+        image = ("get", "deployment", "slurm-operator", "-o", "jsonpath={.spec.template.spec.containers[0].image}")
+        release = ("get", "secrets", "-l", "owner=helm,name=slurm-operator-crds,status=deployed", "-o", "name")
+        return (
+            site.kubectl("-n", "slinky", *image).out.rpartition(":")[2],
+            site.kubectl("-n", "slinky", *release).out.strip().rpartition(".")[2],
+            f"{site.job(running)['JobState']} {site.job(waiting)['JobState']}",
+        )
+
+    running = site.submit("sleep 600", "--nodes=2", "--gpus-per-node=8", "--time=20")
+    site.wait_for(running, "RUNNING")
+    waiting = site.submit("true", "--nodes=2", "--gpus-per-node=8", "--time=5")
+    started = site.job(running)["StartTime"]
+    assert runs() == (SLINKY, "v1", "RUNNING PENDING")
+    take_release(site, "1.3.0")
+    try:
+        touched = changes(site.project.preview())
+        assert touched.keys() == {"update"}, touched
+        for name in ("slurm-operator-crds", "slurm-operator"):
+            assert any(each.endswith(f"-releases-{name}") for each in touched["update"]), touched
+        site.project.up()
+        assert runs() == ("1.3.0", "v2", "RUNNING PENDING")
+    finally:
+        take_release(site, None)
+    site.project.up()
+    assert runs() == (SLINKY, "v3", "RUNNING PENDING")
+    assert (site.job(running)["StartTime"], site.job(running).get("Restarts")) == (started, "0")
+    assert changes(site.project.preview()) == {}
+    # The operator works on what it finds: the queue goes on.
+    site.person(f"scancel {running}")
+    site.wait_for(waiting, "COMPLETED")
 
 
 def test_another_pool_is_an_addition(site: Site) -> None:
