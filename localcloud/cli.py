@@ -24,8 +24,8 @@ _LOOK_SECONDS = 180.0
 Commands = Any  # argparse gives the type of what add_subparsers answers no public name
 Answer = dict[str, Any]
 _FAULT_KINDS = (
-    "http-429, http-500, http-503, capacity-500, http-500-after, slow, drop-before, drop-after, fail-operation, "
-    "stall-operation, partial-capacity"
+    "http-400, http-401, http-403, http-404, http-409, http-429, http-500, http-503, capacity-500, quota-400, "
+    "http-500-after, slow, drop-before, drop-after, fail-operation, stall-operation, partial-capacity"
 )
 
 

@@ -4,8 +4,9 @@ A fault meets requests by a match such as `POST .../nodepools`: a method (or `*`
 anything and `*` for one path segment. It lets the first `after` matching requests pass, then acts on `times` of them
 (on all, without a number). Several faults may match one request; the oldest that still acts does.
 
-Kinds that never reach the API: `http-429`, `http-500`, `http-503`, `capacity-500` (a 500 that speaks of capacity, as
-an exhausted location answers) and `drop-before` (the connection is cut). Kinds after the work was done:
+Kinds that never reach the API: `http-400`, `http-401`, `http-403`, `http-404`, `http-409`, `http-429`, `http-500`,
+`http-503`, `capacity-500` (a 500 that speaks of capacity, as an exhausted location answers), `quota-400` (a refusal
+that speaks of a quota) and `drop-before` (the connection is cut). Kinds after the work was done:
 `http-500-after` and `drop-after`, whose caller can't know what became of the request. `slow` waits `seconds` first.
 Kinds that mark the operation which the request starts: `fail-operation`, `stall-operation` (for `seconds`, or until
 the faults are cleared) and `partial-capacity` (only `vms` VMs are found, none unless said).
@@ -22,10 +23,16 @@ from typing import Literal, get_args
 from localcloud.store import Store
 
 FaultKind = Literal[
+    "http-400",
+    "http-401",
+    "http-403",
+    "http-404",
+    "http-409",
     "http-429",
     "http-500",
     "http-503",
     "capacity-500",
+    "quota-400",
     "http-500-after",
     "slow",
     "drop-before",

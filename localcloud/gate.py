@@ -109,20 +109,35 @@ class FaultLayer:
                 faults.current.reset(token)
 
 
+_REFUSALS = {
+    "http-400": (400, "bad_request", "the request is not accepted"),
+    "http-401": (401, "bad_credential", "the signature is not accepted"),
+    "http-403": (403, "unauthorized", "the access key may not do this"),
+    "http-404": (404, "not_found", "there is no such object"),
+    "http-409": (409, "conflict", "something else works on the object"),
+    "http-429": (429, "rate_limited", "too many requests"),
+    "http-503": (503, "unavailable", "the service is unavailable"),
+    "quota-400": (400, "bad_request", "the project's quota is exceeded"),
+}
+"""Status, code and message that a kind answers unless the fault has a message of its own."""
+
+_BREAKDOWNS = {
+    "http-500": "internal error",
+    "capacity-500": "out of host capacity: no host can take the requested VM type now",
+}
+"""Messages of kinds that answer 500, each time with an error id."""
+
+
 def _instead(fault: faults.Fault) -> ApiError | None:
+    """The answer that a fault gives in the API's place, if it is of such a kind."""
     options = fault.options
-    headers = {} if options.retry_after is None else {"Retry-After": str(options.retry_after)}
-    match fault.kind:
-        case "http-429":
-            return ApiError(429, "rate_limited", options.message or "too many requests", headers=headers)
-        case "http-503":
-            return ApiError(503, "unavailable", options.message or "the service is unavailable", headers=headers)
-        case "http-500":
-            return internal_error(options.message or "internal error")
-        case "capacity-500":
-            return internal_error(options.message or "out of host capacity: no host can take the requested VM type now")
-        case _:
-            return None
+    if message := _BREAKDOWNS.get(fault.kind):
+        return internal_error(options.message or message)
+    if refusal := _REFUSALS.get(fault.kind):
+        status, code, message = refusal
+        headers = {} if options.retry_after is None else {"Retry-After": str(options.retry_after)}
+        return ApiError(status, code, options.message or message, headers=headers)
+    return None
 
 
 async def _cut(scope: Scope, receive: Receive) -> None:

@@ -53,8 +53,18 @@ class CuttableProtocol(H11Protocol):
         self.app_state: dict[str, Any] = {**self.app_state, "transport": transport}
 
 
-def serve(folder: StateFolder, configuration: Configuration, options: Options, *, foreground: bool) -> None:
-    """Serve the folder until told to end; raises LocalCloudError when it can't begin."""
+def serve(
+    folder: StateFolder,
+    configuration: Configuration,
+    options: Options,
+    *,
+    foreground: bool,
+    control_plane: ControlPlane | None = None,
+) -> None:
+    """Serve the folder until told to end, with real control planes unless given another implementation.
+
+    Raises LocalCloudError when it can't begin.
+    """
     folder.make()
     folder.hold()
     _set_up_log(folder, foreground=foreground)
@@ -67,7 +77,7 @@ def serve(folder: StateFolder, configuration: Configuration, options: Options, *
     cloud = Cloud(
         Store(folder.database),
         keys,
-        lambda: real_control_plane(folder, keys, process.endpoint, actors_of(cloud)),
+        lambda: control_plane or real_control_plane(folder, keys, process.endpoint, actors_of(cloud)),
         WORKS,
         facts,
     )

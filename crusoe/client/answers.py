@@ -135,14 +135,16 @@ def error_of(answer: Answer, request: Request, now: datetime, *, key: str) -> er
             f"{request}: HTTP 404 that is not from Crusoe's API; check the endpoint, its base path included.",
             answer_lost=False,
         )
-    error = _class_of(answer.status, message, code)(
+    kind = _class_of(answer.status, message, code)
+    error = kind(
         answer.status,
         code,
         message or "no reason given",
         error_id,
         request=str(request),
         retry_after=retry_after(answer.headers.get("retry-after"), now),
-        hint=_hint(answer, now, key),
+        # What helps against a shortage or a quota depends on what was asked for, which whoever asked knows.
+        hint="" if kind in {CapacityError, QuotaError} else _hint(answer, now, key, error_id),
     )
     if isinstance(error, ServerError):
         error.answer_lost = request.changes
@@ -222,7 +224,17 @@ def _class_of(status: int, message: str, code: str) -> type[ApiError]:
     return named.get(status, ServerError if status >= 500 else ApiError)
 
 
-def _hint(answer: Answer, now: datetime, key: str) -> str:
+_HINTS = {
+    400: "Correct what it names, then run the same command again.",
+    404: "Run `pulumi refresh`, then the same command again.",
+    409: "Something else has its name or works on it: see to that, or run the same command again later.",
+    422: "Correct what it names, then run the same command again.",
+    429: "Run the same command again later.",
+}
+"""What to do about a refusal, by its status; 401, 403 and 5xx depend on more."""
+
+
+def _hint(answer: Answer, now: datetime, key: str, error_id: str | None) -> str:
     if answer.status == 401:
         offset = clock_offset(answer.headers.get("date"), now)
         if offset is not None and abs(offset) > CLOCK_TOLERANCE:
@@ -230,7 +242,10 @@ def _hint(answer: Answer, now: datetime, key: str) -> str:
         return f"Check the access key ({key}): its id, its secret, and that it belongs to this endpoint."
     if answer.status == 403:
         return f"Check that the access key ({key}) belongs to the stack's project and may do this."
-    return ""
+    if answer.status >= 500:
+        support = ", and give Crusoe's support the error id if it stays so" if error_id else ""
+        return f"Run the same command again later{support}."
+    return _HINTS.get(answer.status, "")
 
 
 def _span(seconds: float) -> str:

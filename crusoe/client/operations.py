@@ -144,7 +144,8 @@ def failure(operation: Operation) -> OperationFailed:
         message = clean(operation.result)
     said = message or (f"code {code}" if code else "the API gave no reason")
     return OperationFailed(
-        f"Operation {operation.id or 'without id'} failed: {said.rstrip('.')}.",
+        f"Operation {operation.id or 'without id'} failed: {said.rstrip('.')}. See to that, or run the same command"
+        " again.",
         operation_id=operation.id,
         code=code,
         reason=reason_of(message, code),

@@ -36,6 +36,8 @@ CANCEL_GRACE = 1.5
 IDLE_CONNECTION_SECONDS = 2.0
 """Shorter than any server keeps idle connections, so that a request is not sent into a connection being closed."""
 
+AGAIN = "Run the same command again: it looks first at what became of this."
+
 
 class Transport:
     """Sends single requests to one endpoint with one access key; safe to use from many threads."""
@@ -73,9 +75,7 @@ class Transport:
             return job.outcome()
         if cancel.is_set():
             raise Cancelled(f"The run was cancelled during {request}.", answer_lost=request.changes)
-        raise TransportError(
-            f"{request}: no answer from {self.endpoint} within {seconds:.0f} s.", answer_lost=request.changes
-        )
+        raise self._silent(request, seconds)
 
     def _exchange(self, request: Request, seconds: float) -> Answer:
         http = self._client()
@@ -106,14 +106,16 @@ class Transport:
         except (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL) as error:
             raise NeverSent(f"{request} can't be sent: {error}.", final=True) from None
         except httpx.TimeoutException:
-            raise TransportError(
-                f"{request}: no answer from {self.endpoint} within {seconds:.0f} s.", answer_lost=request.changes
-            ) from None
+            raise self._silent(request, seconds) from None
         except httpx.HTTPError:
             raise TransportError(
-                f"{request}: the connection to {self.endpoint} broke before the whole answer was there.",
+                f"{request}: the connection to {self.endpoint} broke before the whole answer was there. {AGAIN}",
                 answer_lost=request.changes,
             ) from None
+
+    def _silent(self, request: Request, seconds: float) -> TransportError:
+        told = f"{request}: no answer from {self.endpoint} within {seconds:.0f} s. {AGAIN}"
+        return TransportError(told, answer_lost=request.changes)
 
     def _unreachable(self, error: Exception) -> NeverSent:
         text = f"{error} {error.__cause__} {error.__context__}"
@@ -149,6 +151,8 @@ class Transport:
                 local = is_loopback(self.endpoint)
                 self._http = httpx.Client(
                     transport=self._http_transport,
+                    # Where nothing is encrypted, reading the machine's certificates is a tenth of a second for nothing.
+                    verify=not self.endpoint.startswith("http://"),
                     headers={"User-Agent": "crusoe-gpu-platform", "Accept": "application/json"},
                     limits=httpx.Limits(max_connections=64, keepalive_expiry=IDLE_CONNECTION_SECONDS),
                     # A proxy has no business between two processes of one machine.

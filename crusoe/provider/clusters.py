@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import ClassVar, Final, cast
 
-from crusoe.client import CrusoeError, NotFound
+from crusoe.client import NotFound
 from crusoe.provider import kubeconfig
 from crusoe.provider.existing import JsonObject, text, texts
 from crusoe.provider.faults import RefusalError
@@ -279,11 +279,6 @@ class KubernetesCluster(ApiObject):
             if fields.get(key) not in (None, ""):
                 told[name] = cast("Value", fields[key])
         return told
-
-    def explain(self, run: Run, inputs: Values, error: CrusoeError) -> str:
-        """Say what was being done."""
-        del run
-        return f"Kubernetes cluster {inputs.get('name')}: {error}"
 
     def settle(
         self, run: Run, object_id: str, inputs: Values, fields: JsonObject, state: Values

@@ -153,7 +153,7 @@ class Making:
             raise RefusalError(told) from None
         except OperationTimeout as error:
             object_id = known[0] if known else self._id_by_name()
-            raise PartlyDoneError(object_id, kind.state_of(self.inputs, {}), [str(error)]) from None
+            raise PartlyDoneError(object_id, kind.state_of(self.inputs, {}), [run.about(error)]) from None
         except Cancelled as error:
             self._cancelled(error, known[0] if known else None)
         fields = kind.unwrap(ended)

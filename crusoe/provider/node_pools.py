@@ -235,13 +235,14 @@ class KubernetesNodePool(ApiObject):
         vm_type = str(inputs.get("type"))
         if isinstance(error, CapacityError) or reason == "capacity":
             said = error.message if isinstance(error, CapacityError) else ""
-            return f"Node {what[5:]}: " + supply.capacity_sentence(run.client, vm_type, _location(run, inputs), said)
+            told = supply.capacity_sentence(run.client, vm_type, _location(run, inputs), said)
+            return f"Node {what[5:]}: {told}"
         if isinstance(error, QuotaError) or reason == "quota":
             quota = supply.quota_of_type(run.client, vm_type)
             return supply.quota_sentence(
                 f"{_wanted(inputs)} x {vm_type} for {what}", quota, error if isinstance(error, QuotaError) else None
             )
-        return f"Node {what[5:]}: {error}"
+        return super().explain(run, inputs, error)
 
     # Waiting
 

@@ -96,8 +96,8 @@ class ApiObject(Kind):
 
     def explain(self, run: Run, inputs: Values, error: CrusoeError) -> str:
         """Return the sentences for an error of the API."""
-        del run, inputs
-        return str(error)
+        del inputs
+        return run.about(error)
 
     def unwrap(self, operation: Operation) -> JsonObject:
         """Return the object in a create operation's result."""
@@ -144,8 +144,10 @@ class ApiObject(Kind):
                 f" {object_id}, {reached}. The next `pulumi up` goes on with it."
             )
             raise PartlyDoneError(object_id, self._known(run, inputs, fields, old), [reason]) from None
-        except (CrusoeError, RefusalError) as error:
+        except RefusalError as error:
             raise PartlyDoneError(object_id, self._known(run, inputs, fields, old), [str(error)]) from None
+        except CrusoeError as error:
+            raise PartlyDoneError(object_id, self._known(run, inputs, fields, old), [run.about(error)]) from None
 
     def _known(self, run: Run, inputs: Values, fields: JsonObject, old: Values) -> Values:
         actual = self.actual(run, fields, inputs) if self._whole(run, fields, inputs) else {}
@@ -182,7 +184,13 @@ class ApiObject(Kind):
         fields = self.get(run, object_id)
         if fields is None:
             if state and run.existing.contains(self.collection, object_id):
-                fields = self._new(run, object_id)
+                fields = run.until(lambda: self.get(run, object_id), NEW_OBJECT_SECONDS)
+                if fields is None:
+                    raise RefusalError(
+                        f"The API lists {self.title} {state.get('name', '')} ({object_id}) but does not find it by its"
+                        f" id after {NEW_OBJECT_SECONDS:.0f} s, so it stays in the state; run the same command again"
+                        " later."
+                    )
             else:
                 run.pause(0.5 if state else 0.0)
                 fields = self.get(run, object_id)
@@ -254,7 +262,7 @@ class ApiObject(Kind):
             if isinstance(error, OperationFailed) or not _may_have_worked(error):
                 raise RefusalError(self.explain(run, news, error)) from None
             pending: Values = {PENDING: cast("Value", sorted(names))}
-            raise PartlyDoneError(object_id, {**state, **pending}, [str(error)]) from None
+            raise PartlyDoneError(object_id, {**state, **pending}, [run.about(error)]) from None
 
     def finish_operations(self, run: Run, object_id: str, what: str) -> None:
         """Wait for the operations that are working on an object; how they end shows in what they leave."""
@@ -298,8 +306,12 @@ class ApiObject(Kind):
         def attempt() -> JsonObject | None:
             try:
                 return run.client.delete(f"{self.collection}/{object_id}")
-            except NotFound:
-                return {}
+            except NotFound as error:
+                # Said of an object that is still there, it would orphan it.
+                if self.get(run, object_id) is None:
+                    return {}
+                refused.append(error)
+                return None
             except (BadRequest, Conflict) as error:
                 refused.append(error)
                 run.progress(f"waiting until {self.title} {object_id} is no longer in use")
@@ -307,7 +319,7 @@ class ApiObject(Kind):
 
         answer = run.until(attempt, IN_USE_SECONDS)
         if answer is None:
-            raise RefusalError(f"{refused[-1]} It was asked again for {IN_USE_SECONDS:.0f} s.")
+            raise RefusalError(run.about(f"{refused[-1]} It was asked again for {IN_USE_SECONDS:.0f} s."))
         if "operation" in answer:
             what = f"deleting {self.title}"
             run.client.wait(

@@ -17,15 +17,24 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 3.0
 """Seconds between two looks at an object that is waited for: doubling from the first to the longest."""
 
 
+def told_of(task: str, error: object) -> str:
+    """Return an error's sentences with the task that it ended: `Creating node pool train: …`."""
+    return f"{task[:1].upper()}{task[1:]}: {error}"
+
+
 @dataclass
 class Run:
-    """One operation on the resource `urn`, whose logical name is `name`; it may take `seconds` in all."""
+    """One operation on the resource `urn`, whose logical name is `name`; it may take `seconds` in all.
+
+    `task` says what is being done to what, such as `creating node pool train`, for errors of the API.
+    """
 
     session: Session
     engine: Engine
     urn: str
     name: str
     seconds: float
+    task: str
     started: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,6 +60,10 @@ class Run:
     def left(self) -> float:
         """Seconds that are left, at least one."""
         return max(1.0, self.started + self.seconds - self.now)
+
+    def about(self, error: object) -> str:
+        """Return an error's sentences with what was being done: `Creating node pool train: …`."""
+        return told_of(self.task, error)
 
     def progress(self, message: str) -> None:
         """Show where the operation stands."""

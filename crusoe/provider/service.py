@@ -13,13 +13,14 @@ import os
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
-from crusoe.client import Cancelled, CrusoeError
+from crusoe.client import Cancelled, ConfigurationError, CrusoeError
 from crusoe.provider import configuration
 from crusoe.provider.engine import Engine
 from crusoe.provider.faults import PartlyDoneError, RefusalError
@@ -27,7 +28,7 @@ from crusoe.provider.kind import Kind
 from crusoe.provider.properties import Difference
 from crusoe.provider.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 from crusoe.provider.registry import KINDS, LOOKUPS
-from crusoe.provider.run import Run
+from crusoe.provider.run import Run, told_of
 from crusoe.provider.session import Configuration, Connect, Session, connect_from_environment
 from crusoe.provider.shapes import Change, Failure, did_you_mean
 from crusoe.provider.values import UnsupportedValueError, Values, decode, encode
@@ -205,12 +206,13 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
 
     def Create(self, request: provider_pb2.CreateRequest, context: grpc.ServicerContext) -> provider_pb2.CreateResponse:
         """Make a resource; in a preview, say what is known of it."""
+        task = partial(_task, "creating", request.type, request.urn, request.properties)
 
         def call() -> provider_pb2.CreateResponse:
             kind = _kind(request.type, request.urn)
             bag = decode(request.properties)
             secret = bag.secret | kind.secrets
-            run = self._run(request.urn, kind.seconds["create"], request.timeout)
+            run = self._run(request.urn, kind.seconds["create"], request.timeout, task())
             if request.preview:
                 if request.urn not in self._replaced:
                     kind.preflight(run, {}, bag.values)
@@ -218,17 +220,23 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
             object_id, state = kind.create(run, bag.values)
             return provider_pb2.CreateResponse(id=object_id, properties=encode(state, secret))
 
-        return self._answer(context, call, lambda: _secret(request.type, request.urn, request.properties))
+        return self._answer(
+            context,
+            call,
+            lambda: _secret(request.type, request.urn, request.properties),
+            task,
+        )
 
     def Read(self, request: provider_pb2.ReadRequest, context: grpc.ServicerContext) -> provider_pb2.ReadResponse:
         """Read a resource for a refresh or an import; an empty answer says that it is gone."""
+        task = partial(_task, "reading", request.type, request.urn, request.properties)
 
         def call() -> provider_pb2.ReadResponse:
             kind = _kind(request.type, request.urn)
             self._asked.discard(request.urn)
             inputs, state = decode(request.inputs), decode(request.properties)
             secret = inputs.secret | state.secret | kind.secrets
-            run = self._run(request.urn, kind.seconds["read"], request.timeout)
+            run = self._run(request.urn, kind.seconds["read"], request.timeout, task())
             found = kind.read(run, request.id, inputs.values, state.values)
             if found is None:
                 return provider_pb2.ReadResponse()
@@ -236,17 +244,18 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
                 id=found.object_id, properties=encode(found.state, secret), inputs=encode(found.inputs, secret)
             )
 
-        return self._answer(context, call)
+        return self._answer(context, call, task=task)
 
     def Update(self, request: provider_pb2.UpdateRequest, context: grpc.ServicerContext) -> provider_pb2.UpdateResponse:
         """Change a resource in place, and finish what an earlier run left unfinished."""
+        task = partial(_task, "updating", request.type, request.urn, request.news)
 
         def call() -> provider_pb2.UpdateResponse:
             kind = _kind(request.type, request.urn)
             news = decode(request.news)
             olds, state = decode(request.old_inputs).values, decode(request.olds).values
             secret = news.secret | kind.secrets
-            run = self._run(request.urn, kind.seconds["update"], request.timeout)
+            run = self._run(request.urn, kind.seconds["update"], request.timeout, task())
             changes = _changes(kind, olds, state, news.values)
             if self._checks_drift and not request.preview:
                 raise RefusalError(f"{DRIFT_CHECK} is set, which is for previews only: unset it, and run this again.")
@@ -257,18 +266,24 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
                 after = kind.update(run, request.id, state, news.values, changes)
             return provider_pb2.UpdateResponse(properties=encode(after, secret))
 
-        return self._answer(context, call, lambda: _secret(request.type, request.urn, request.news))
+        return self._answer(
+            context,
+            call,
+            lambda: _secret(request.type, request.urn, request.news),
+            task,
+        )
 
     def Delete(self, request: provider_pb2.DeleteRequest, context: grpc.ServicerContext) -> Empty:
         """Delete a resource with everything that it brought."""
+        task = partial(_task, "deleting", request.type, request.urn, request.properties)
 
         def call() -> Empty:
             kind = _kind(request.type, request.urn)
-            run = self._run(request.urn, kind.seconds["delete"], request.timeout)
+            run = self._run(request.urn, kind.seconds["delete"], request.timeout, task())
             kind.delete(run, request.id, decode(request.properties).values)
             return Empty()
 
-        return self._answer(context, call)
+        return self._answer(context, call, task=task)
 
     def Invoke(self, request: provider_pb2.InvokeRequest, context: grpc.ServicerContext) -> provider_pb2.InvokeResponse:
         """Look something up."""
@@ -297,14 +312,21 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
         _ = self.session.client
         return self.session
 
-    def _run(self, urn: str, seconds: float, timeout: float) -> Run:
+    def _run(self, urn: str, seconds: float, timeout: float, task: str) -> Run:
         name = urn.rpartition("::")[2]
-        return Run(self._connected(), self.engine, urn, name, timeout if timeout > 0 else seconds)
+        return Run(self._connected(), self.engine, urn, name, timeout if timeout > 0 else seconds, task)
 
     def _answer(
-        self, context: grpc.ServicerContext, call: Callable[[], T], secret: Callable[[], Iterable[str]] = tuple
+        self,
+        context: grpc.ServicerContext,
+        call: Callable[[], T],
+        secret: Callable[[], Iterable[str]] = tuple,
+        task: Callable[[], str] | None = None,
     ) -> T:
-        """Return what `call` returns; end the RPC with a status for whatever it raises."""
+        """Return what `call` returns; end the RPC with a status for whatever it raises.
+
+        `secret` names what to mark in the state of an error; `task` tells what an error of the API ended.
+        """
         try:
             return call()
         except PartlyDoneError as error:
@@ -317,7 +339,11 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
             context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
         except Cancelled as error:
             code, message = grpc.StatusCode.CANCELLED, str(error)
-        except (CrusoeError, RefusalError, UnsupportedValueError) as error:
+        except CrusoeError as error:
+            # What is wrong with the connection is wrong for everything.
+            own = task is not None and not isinstance(error, ConfigurationError)
+            code, message = grpc.StatusCode.FAILED_PRECONDITION, told_of(task(), error) if own else str(error)
+        except (RefusalError, UnsupportedValueError) as error:
             code, message = grpc.StatusCode.FAILED_PRECONDITION, str(error)
         except Exception as error:  # noqa: BLE001 - a fault of this plugin must reach the user as a sentence too
             self.engine.debug(traceback.format_exc())
@@ -348,6 +374,12 @@ def _changes(kind: Kind, olds: Values, state: Values, news: Values) -> list[Diff
 def _secret(token: str, urn: str, properties: Struct) -> frozenset[str]:
     """Return the names of the properties to mark in a state that an error reports."""
     return decode(properties).secret | _kind(token, urn).secrets
+
+
+def _task(doing: str, token: str, urn: str, properties: Struct) -> str:
+    """Return what is being done to what, by the name that the object has in the cloud: `creating node pool train`."""
+    name = decode(properties).values.get("name")
+    return f"{doing} {_kind(token, urn).title} {name if isinstance(name, str) else urn.rpartition('::')[2]}"
 
 
 def _failures(faults: Sequence[Failure]) -> list[provider_pb2.CheckFailure]:

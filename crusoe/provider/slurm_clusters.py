@@ -175,7 +175,7 @@ class SlurmCluster(ApiObject):
 
     def explain(self, run: Run, inputs: Values, error: CrusoeError) -> str:
         """Say what was being done, and the issues of what a failure left behind."""
-        return f"Slurm cluster {inputs.get('name')}: {error}{issues_left(self, run, inputs, error)}"
+        return f"{super().explain(run, inputs, error)}{issues_left(self, run, inputs, error)}"
 
     def settle(
         self, run: Run, object_id: str, inputs: Values, fields: JsonObject, state: Values

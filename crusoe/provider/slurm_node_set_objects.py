@@ -149,7 +149,7 @@ class NodeSets(ApiObject):
             asked = f"{inputs.get('count')} x {vm_type} for {what}"
             told = supply.quota_sentence(asked, quota, error if isinstance(error, QuotaError) else None)
         else:
-            told = f"{what}: {error}"
+            told = super().explain(run, inputs, error)
         return told + issues_left(self, run, inputs, error)
 
     def _location(self, run: Run) -> str:

@@ -111,7 +111,7 @@ class StorageDisk(ApiObject):
         if isinstance(error, QuotaError):
             quota = supply.quota_named(run.client, str(inputs.get("type") or "persistent-ssd"))
             return supply.quota_sentence(f"disk {inputs['name']}", quota, error)
-        return str(error)
+        return super().explain(run, inputs, error)
 
 
 KINDS = (StorageDisk(),)

@@ -131,7 +131,7 @@ def plugin_for(cloud: Cloud, environment: Mapping[str, str] | None = None) -> Ge
 
 @dataclass
 class Resource:
-    """One resource of a program, with its recorded state."""
+    """One resource of a program, with its recorded state; `seconds` bounds an operation as `customTimeouts` do."""
 
     plugin: Plugin
     kind: str
@@ -140,6 +140,7 @@ class Resource:
     inputs: Struct = field(default_factory=Struct)
     state: Struct = field(default_factory=Struct)
     failed: bool = False
+    seconds: float = 0.0
 
     @property
     def token(self) -> str:
@@ -246,13 +247,18 @@ class Resource:
         self.plugin.call(
             "Delete",
             provider_pb2.DeleteRequest(
-                id=self.id, urn=self.urn, type=self.token, properties=self.state, old_inputs=self.inputs
+                id=self.id,
+                urn=self.urn,
+                type=self.token,
+                properties=self.state,
+                old_inputs=self.inputs,
+                timeout=self.seconds,
             ),
         )
         self.id, self.inputs, self.state = "", Struct(), Struct()
 
     def _create(self, checked: Struct) -> None:
-        request = provider_pb2.CreateRequest(urn=self.urn, type=self.token, properties=checked)
+        request = provider_pb2.CreateRequest(urn=self.urn, type=self.token, properties=checked, timeout=self.seconds)
         try:
             answer = self.plugin.call("Create", request)
         except FailedError as error:
@@ -276,6 +282,7 @@ class Resource:
             news=news,
             old_inputs=self.inputs,
             preview=preview,
+            timeout=self.seconds,
         )
 
 

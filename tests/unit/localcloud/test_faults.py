@@ -64,6 +64,12 @@ async def test_several_faults_take_their_turn(api: Api) -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "code", "words"),
     [
+        ("http-400", 400, "bad_request", "not accepted"),
+        ("http-401", 401, "bad_credential", "signature"),
+        ("http-403", 403, "unauthorized", "may not do this"),
+        ("http-404", 404, "not_found", "no such object"),
+        ("http-409", 409, "conflict", "something else works"),
+        ("quota-400", 400, "bad_request", "quota is exceeded"),
         ("http-429", 429, "rate_limited", "too many requests"),
         ("http-500", 500, "internal_error", "internal error"),
         ("http-503", 503, "unavailable", "unavailable"),

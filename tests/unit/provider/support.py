@@ -198,7 +198,7 @@ class Bench:
 
     def run(self, name: str = "it", seconds: float = 600.0) -> Run:
         """One operation on the resource `name`."""
-        return Run(self.session, self.engine, f"urn:pulumi:s::p::k::{name}", name, seconds)
+        return Run(self.session, self.engine, f"urn:pulumi:s::p::k::{name}", name, seconds, f"seeing to {name}")
 
 
 def values(**fields: Any) -> dict[str, Any]:

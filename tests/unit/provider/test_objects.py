@@ -351,6 +351,16 @@ class TestDelete:
     def test_gone_already_is_fine(self, bench: Bench) -> None:
         VpcNetwork().delete(bench.run(), "gone", {})
 
+    def test_not_found_of_an_object_that_is_there_does_not_orphan_it(self, bench: Bench) -> None:
+        object_id, state = make(bench)
+        bench.api.fault("DELETE", object_id, before(404, "not here"))
+        VpcNetwork().delete(bench.run(), object_id, state)
+        assert object_id not in bench.api.objects[NETWORKS], "asked again"
+        object_id, state = make(bench)
+        bench.api.fault("DELETE", object_id, *[before(404, "not here")] * 999)
+        with pytest.raises(RefusalError, match="not here"):
+            VpcNetwork().delete(bench.run(), object_id, state)
+
     def test_in_use_is_asked_again_within_a_bound(self, bench: Bench) -> None:
         object_id, state = make(bench)
         bench.api.fault("DELETE", object_id, *[before(400, "in use by subnet x")] * 3)

@@ -227,4 +227,4 @@ def test_wrong_types_in_an_error_body_do_no_harm(make_client: MakeClient) -> Non
     for body in bodies:
         error = fail(make_client, httpx.Response(400, content=json.dumps(body).encode()))
         assert isinstance(error, BadRequest)
-        assert str(error) == "POST kubernetes/nodepools: no reason given (HTTP 400)."
+        assert str(error).startswith("POST kubernetes/nodepools: no reason given (HTTP 400). Correct")
