@@ -121,9 +121,8 @@ class AutoClustersConfig(Kind):
 
     def read(self, run: Run, object_id: str, inputs: Values, state: Values) -> Reading | None:
         """Read the configuration; it is gone with its cluster."""
-        try:
-            config = run.client.get(_path(object_id))
-        except NotFound:
+        config = _config(run, object_id)
+        if config is None:
             return None
         actual = self._actual(object_id, config)
         if not inputs and not state:
@@ -144,10 +143,10 @@ class AutoClustersConfig(Kind):
         """Take back the overrides that this resource set and that are still as it set them."""
         ours, actions = state.get("overridesSet"), state.get("actions")
         recorded = actions if isinstance(actions, dict) else {}
-        try:
-            issues = _issues(run.client.get(_path(object_id)))
-        except NotFound:
+        config = _config(run, object_id)
+        if config is None:
             return
+        issues = _issues(config)
         mine = [
             issue.name
             for issue in issues
@@ -196,6 +195,21 @@ class AutoClustersConfig(Kind):
 
 def _path(cluster_id: str) -> str:
     return f"kubernetes/clusters/{cluster_id}/autoclusters/config"
+
+
+def _config(run: Run, cluster_id: str) -> JsonObject | None:
+    """GET the configuration; None when the cluster is gone, or has none any more.
+
+    Raises:
+        RefusalError: the API does not find it although the cluster is there, and what was set would be forgotten.
+    """
+    try:
+        return run.client.get(_path(cluster_id))
+    except NotFound as error:
+        run.session.forget_cluster(cluster_id)
+        if run.session.cluster(cluster_id) is None or _version_fault(run.session, cluster_id):
+            return None
+        raise RefusalError(run.about(f"{error} The cluster {cluster_id} is there, so it stays in the state.")) from None
 
 
 def _issues(config: JsonObject) -> list[_Issue]:

@@ -18,8 +18,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 3.0
 
 
 def told_of(task: str, error: object) -> str:
-    """Return an error's sentences with the task that it ended: `Creating node pool train: …`."""
-    return f"{task[:1].upper()}{task[1:]}: {error}"
+    """Return an error's sentences with the task that it ended, if any: `Creating node pool train: …`."""
+    return f"{task[0].upper()}{task[1:]}: {error}" if task else str(error)
 
 
 @dataclass

@@ -321,7 +321,7 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
         context: grpc.ServicerContext,
         call: Callable[[], T],
         secret: Callable[[], Iterable[str]] = tuple,
-        task: Callable[[], str] | None = None,
+        task: Callable[[], str] = str,
     ) -> T:
         """Return what `call` returns; end the RPC with a status for whatever it raises.
 
@@ -341,8 +341,8 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
             code, message = grpc.StatusCode.CANCELLED, str(error)
         except CrusoeError as error:
             # What is wrong with the connection is wrong for everything.
-            own = task is not None and not isinstance(error, ConfigurationError)
-            code, message = grpc.StatusCode.FAILED_PRECONDITION, told_of(task(), error) if own else str(error)
+            ended = "" if isinstance(error, ConfigurationError) else task()
+            code, message = grpc.StatusCode.FAILED_PRECONDITION, told_of(ended, error)
         except (RefusalError, UnsupportedValueError) as error:
             code, message = grpc.StatusCode.FAILED_PRECONDITION, str(error)
         except Exception as error:  # noqa: BLE001 - a fault of this plugin must reach the user as a sentence too

@@ -200,5 +200,14 @@ class TestImport:
         assert found.state["overridesSet"] == []
         assert not changed(found.inputs, found.state, INPUTS)
 
+    def test_not_found_although_the_cluster_is_there_forgets_nothing(self) -> None:
+        cloud = Cloud()
+        state = cloud.create()
+        cloud.api.faults.clear()
+        with pytest.raises(RefusalError, match=r"not found.*cluster c is there, so it stays"):
+            AutoClustersConfig().read(cloud.run(), "c", INPUTS, state)
+        with pytest.raises(RefusalError, match=r"not found.*cluster c is there, so it stays"):
+            AutoClustersConfig().delete(cloud.run(), "c", state)
+
     def test_gone_with_its_cluster(self) -> None:
         assert AutoClustersConfig().read(Bench().run(), "gone", INPUTS, {"actions": {}}) is None
