@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 import httpx
 import yaml
@@ -298,14 +298,14 @@ class Project:
         assert not check or result.code == 0, f"pulumi {' '.join(arguments)} ended with {result.code}\n{result.text}"
         return result
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, output: IO[str] | int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Starts the CLI and leaves it running in a process group of its own, for tests that interrupt it."""
         return subprocess.Popen(
             ["pulumi", *arguments, "--non-interactive"],
             cwd=self.folder,
             env=self.environment(),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.harness import Cloud, Json, Project
+from tests.harness import Cloud, Json, Project, until
 from tools.front_door import recovery
 
 WANTED = "wanted.json"
@@ -69,7 +69,8 @@ class SmallStack:
         """Clear what a killed run left, as `make up` does on the stack `dev`: whether a lock, and which creates."""
         place = (self.backend, self.name, self.name)
         held = recovery.locks(*place)
-        assert all(lock.is_dead for lock in held), held
+        until(lambda: all(lock.is_dead for lock in held), 5, f"the end of what was killed: {held}")
+        recovery.mend(*place)
         if held:
             self.project.pulumi("cancel", "--yes", "--stack", self.name)
         pending = tuple(recovery.spoken(urn) for urn in recovery.pending_creates(*place))

@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from tests import previews
-from tests.bench import measure
+from tests.bench import limits, measure
 from tests.bench.report import publish
 from tests.harness import ROOT, Cloud, Project, running_cloud
 
@@ -24,8 +24,10 @@ def empty_project(folder: Path, cloud: Cloud) -> Project:
     return project
 
 
-def main() -> int:
-    """Runs the measurements one after another."""
+def main(what: str = "") -> int:
+    """Runs the measurements one after another, or those of the limits alone."""
+    if what == "limits":
+        return limits.main()
     with tempfile.TemporaryDirectory(prefix="bench-") as name, running_cloud(Path(name)) as cloud:
         folder = Path(name)
         dev = Project(folder / "dev", cloud, "dev")
@@ -54,4 +56,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

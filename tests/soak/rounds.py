@@ -126,7 +126,7 @@ class Stack:
         assert result.code == 0, f"the run after the kill failed:\n{result.text}"
         self.seconds[one.command] = time.monotonic() - again
         self.exists = one.command != "destroy"
-        self._compare()
+        self.compare()
         return Told(one, met, lock, pending, time.monotonic() - started)
 
     def _arguments(self, command: Command) -> list[str]:
@@ -155,7 +155,7 @@ class Stack:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     plugin.kill()
 
-    def _compare(self) -> None:
+    def compare(self) -> None:
         """State and cloud hold the same objects, each once; no machine is there that no pool has."""
         recorded = self.small.recorded()
         for token, path in KINDS.items():

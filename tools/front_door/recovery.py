@@ -1,16 +1,21 @@
 """What an `up` that was killed leaves behind in the file backend of `dev`: a lock nobody holds, and pending creates.
 
 Facts about the backend's files are those of the pinned Pulumi CLI: locks lie under `.pulumi/locks`, one JSON file for
-each with pid, host name and time; a stack's checkpoint under `.pulumi/stacks`.
+each with pid, host name and time; a stack's checkpoint under `.pulumi/stacks`, with the one before it as `.bak`, and
+that of each finished update under `.pulumi/history`. On a full disk a checkpoint ends in the middle, and after the next
+try the `.bak` does too.
 """
 
 import json
+import shutil
 import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from tools.front_door.environment import FrontDoorError
 
 
 @dataclass(frozen=True)
@@ -26,11 +31,13 @@ class Lock:
         """Whether the `pulumi` that wrote it is gone. One of another machine is taken to be alive."""
         if self.host != socket.gethostname():
             return False
-        # By name as well: a process id is given out again.
+        # By name as well: a process id is given out again. And by state: where nobody waits for processes whose parent
+        # is gone, as in some containers, one that was killed stays in the table.
         answer = subprocess.run(
-            ["ps", "-o", "comm=", "-p", str(self.pid)], capture_output=True, text=True, check=False, timeout=10
+            ["ps", "-o", "stat=,comm=", "-p", str(self.pid)], capture_output=True, text=True, check=False, timeout=10
         )
-        return "pulumi" not in answer.stdout
+        state, _, name = answer.stdout.strip().partition(" ")
+        return "pulumi" not in name or state.startswith("Z")
 
 
 def locks(state: Path, project: str, stack: str) -> list[Lock]:
@@ -52,6 +59,38 @@ def locks(state: Path, project: str, stack: str) -> list[Lock]:
 def checkpoint(state: Path, project: str, stack: str) -> Path:
     """Return the file that holds a stack's state; the stack exists when it does."""
     return state / ".pulumi" / "stacks" / project / f"{stack}.json"
+
+
+def mend(state: Path, project: str, stack: str) -> Path | None:
+    """Put the newest whole copy in the place of a checkpoint that was cut off; return it, None where all is well.
+
+    What was made since is missing in it, and is found by its name when it is to be made again.
+
+    Raises:
+        FrontDoorError: no copy is whole.
+    """
+    path = checkpoint(state, project, stack)
+    if not path.exists() or _is_whole(path):
+        return None
+    history = sorted((state / ".pulumi" / "history" / project / stack).glob("*.checkpoint.json"), reverse=True)
+    for copy in (path.with_suffix(".json.bak"), *history):
+        if _is_whole(copy):
+            # Whole or not at all, here too.
+            draft = path.with_suffix(".mended")
+            shutil.copyfile(copy, draft)
+            draft.replace(path)
+            return copy
+    raise FrontDoorError(
+        f"The state of the stack {stack} is cut off ({path}), and no copy of it under {state / '.pulumi'} is whole: put"
+        " a backup in its place, then run this again."
+    )
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return bool(json.loads(path.read_text(encoding="utf-8"))["checkpoint"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _latest(state: Path, project: str, stack: str) -> dict[str, Any]:

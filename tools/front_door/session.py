@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tools.front_door import recovery
+from tools.front_door import recovery, room
 from tools.front_door.environment import DEV, STATE, FrontDoorError, direct, environment, exports, local_cloud_port
 from tools.front_door.process import output, run
-from tools.places import BIN, ROOT
+from tools.places import BIN, LOCAL, ROOT
 from tools.progress import Reporter
 from tools.toolchain import ensure
 
@@ -84,13 +84,18 @@ class Session:
         run the program.
 
         Raises:
-            ToolError: a tool is missing, the local cloud does not start, or another run works on the stack.
+            ToolError: a tool is missing, the local cloud does not start, another run works on the stack, or the disk is
+                full or not to be written to.
         """
         if not self.is_dev:
             return
+        if refused := room.refusal((STATE, LOCAL)):
+            raise FrontDoorError(refused)
         ensure("dev")
         # First of all: whoever works on the stack needs the local cloud where it is.
         held = self._dead_locks()
+        if copy := recovery.mend(STATE, self.project, self.stack):
+            self.say(f"The state was cut off while it was written, as on a full disk; going on with {copy.name}")
         cut_off = recovery.pending_creates(STATE, self.project, self.stack)
         recorded = recovery.cloud_port(STATE, self.project, self.stack)
         self._start_local_cloud(self._port() if runs_program and not cut_off else recorded)

@@ -283,3 +283,32 @@ def test_clean_leaves_nothing_of_a_run(clone: Clone):
     assert clone.calls[-1] == "down"
     assert not (clone.folder / ".local").exists()
     assert list((clone.folder / "tools").rglob("__pycache__")) == []
+
+
+def in_a_mount_of_its_own(clone: Clone, script: str) -> subprocess.CompletedProcess[str]:
+    """Run a script as root of a mount namespace, in which `$UP` is `make up` and what it mounts ends with it."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("only root may mount")
+    up = " ".join(clone.command("up"))
+    return clone.shell(["unshare", "--mount", "sh", "-c", f"UP='{up}'\n{script}"])
+
+
+@pytest.mark.parametrize(
+    ("mount", "told"),
+    [
+        ("mount -t tmpfs -o size=1m none .local/state", "has 1 MiB left, and a run needs 64"),
+        ("mount --bind .local .local && mount -o remount,ro,bind .local", "can't be written to"),
+    ],
+    ids=["full", "read-only"],
+)
+def test_a_disk_that_takes_nothing_is_told_in_one_sentence_and_nothing_is_changed(clone: Clone, mount: str, told: str):
+    assert clone.run("up").returncode == 0
+    state = clone.folder / ".local/state"
+    before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
+    refused = in_a_mount_of_its_own(clone, f"{mount} && TINY_NAME=two $UP")
+    assert refused.returncode == 1, refused.stdout
+    assert told in refused.stdout
+    assert "Nothing was changed." in refused.stdout
+    assert "Traceback" not in refused.stdout
+    assert {path: path.read_bytes() for path in state.rglob("*") if path.is_file()} == before
+    assert clone.run("preview", "--expect-no-changes").returncode == 0

@@ -288,6 +288,12 @@ def test_a_lock_is_alive_while_its_pulumi_runs(tmp_path: Path):
         time.sleep(0.02)
     assert not lock.is_dead
     holder.kill()
+    # Not waited for yet, as where nobody does.
+    for _ in range(50):
+        if lock.is_dead:
+            break
+        time.sleep(0.02)
+    assert lock.is_dead
     holder.wait()
     assert lock.is_dead
 
@@ -298,6 +304,31 @@ def test_a_process_that_is_no_pulumi_holds_no_lock():
 
 def test_a_lock_of_another_machine_is_taken_to_be_alive():
     assert not Lock(1, "another-machine", "now").is_dead
+
+
+def test_a_checkpoint_that_was_cut_off_is_mended_from_the_newest_whole_copy(tmp_path: Path):
+    def mend() -> Path | None:
+        return recovery.mend(tmp_path, "platform", "dev")
+
+    assert mend() is None
+    path = recovery.checkpoint(tmp_path, "platform", "dev")
+    path.parent.mkdir(parents=True)
+    path.write_text(whole := '{"checkpoint": {"latest": {}}}')
+    assert mend() is None
+    path.write_text(whole[:9])
+    with pytest.raises(FrontDoorError, match="no copy of it"):
+        mend()
+    history = tmp_path / ".pulumi/history/platform/dev"
+    history.mkdir(parents=True)
+    for number, text in (("1", "oldest"), ("2", "newest"), ("3", None)):
+        content = f'{{"checkpoint": {{"stack": "{text}"}}}}' if text else ""
+        (history / f"dev-{number}.checkpoint.json").write_text(content)
+    assert mend() == history / "dev-2.checkpoint.json"
+    assert "newest" in path.read_text()
+    path.write_text("")
+    (backup := path.with_suffix(".json.bak")).write_text(whole)
+    assert mend() == backup
+    assert path.read_text() == whole
 
 
 def test_pending_creates_are_read_from_the_checkpoint(tmp_path: Path):
