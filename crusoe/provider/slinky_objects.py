@@ -71,8 +71,13 @@ def fetch(api: ClusterApi, kind: str, namespace: str, name: str) -> JsonObject |
     if status == HTTPStatus.NOT_FOUND:
         return None
     if status != HTTPStatus.OK:
-        raise RefusalError(f"The cluster's API refused to show {kind} {namespace}/{name}: {text(answer, 'message')}.")
+        raise RefusalError(_refused(f"show {kind} {namespace}/{name}", answer))
     return answer
+
+
+def _refused(wish: str, answer: JsonObject) -> str:
+    said = text(answer, "message") or "no reason given"
+    return f"The cluster's API refused to {wish}: {said}. Run the same command again once it answers."
 
 
 def until(run: Run, look: Callable[[], T | None], seconds: float) -> T | None:
@@ -178,7 +183,7 @@ def items(api: ClusterApi, where: str) -> list[JsonObject]:
     """Return the objects of a list."""
     status, answer = api.ask("GET", where)
     if status != HTTPStatus.OK:
-        raise RefusalError(f"The cluster's API refused to list {where.partition('?')[0]}: {text(answer, 'message')}.")
+        raise RefusalError(_refused(f"list {where.partition('?')[0]}", answer))
     rows = answer.get("items")
     return [as_object(row) for row in cast("list[object]", rows)] if isinstance(rows, list) else []
 

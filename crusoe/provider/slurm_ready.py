@@ -126,7 +126,8 @@ class SlurmReady(Kind):
             reason = f"The run was cancelled while Slurm's parts were waited for{left}."
             raise PartlyDoneError(object_id, self.state_of(inputs, {}), [reason]) from None
         except (CrusoeError, RefusalError) as error:
-            raise PartlyDoneError(object_id, self.state_of(inputs, {}), [str(error)]) from None
+            told = f"Waiting for Slurm's parts in cluster {object_id}: {error}"
+            raise PartlyDoneError(object_id, self.state_of(inputs, {}), [told]) from None
         return self.state_of(inputs, {})
 
 

@@ -176,7 +176,7 @@ class SlurmWorkers(Kind):
             reason = f"The run was cancelled while the workers of NodeSet {namespace}/{name} were waited for{at}."
             raise PartlyDoneError(object_id, self.state_of(inputs, {}, unknown), [reason]) from None
         except (CrusoeError, RefusalError) as error:
-            reason = f"Workers of NodeSet {namespace}/{name}: {error}"
+            reason = f"Waiting for the workers of NodeSet {namespace}/{name}: {error}"
             raise PartlyDoneError(object_id, self.state_of(inputs, {}, unknown), [reason]) from None
         return self.state_of(inputs, told, state)
 

@@ -17,7 +17,6 @@ from crusoe.client import Cancelled, Client, connect
 from crusoe.provider.server import serve
 from crusoe.provider.service import Service
 from crusoe.provider.session import Configuration
-from tests.harness import Cloud
 from tests.provider.engine import Log, Plugin
 
 REAL_SECONDS = 0.004
@@ -48,7 +47,7 @@ class SkippingClock:
 
 
 @contextmanager
-def one_run(cloud: Cloud, environment: Mapping[str, str]) -> Generator[Plugin]:
+def one_run(endpoint: str, environment: Mapping[str, str], project: str = "local") -> Generator[Plugin]:
     """The provider as one run of Pulumi has it: configured, and with nothing learned yet."""
     clock = SkippingClock()
     keys = {**environment, "HOME": os.devnull}
@@ -62,7 +61,7 @@ def one_run(cloud: Cloud, environment: Mapping[str, str]) -> Generator[Plugin]:
     server, port = serve(service)
     plugin = Plugin(port, log)
     try:
-        plugin.configure(cloud.endpoint)
+        plugin.configure(endpoint, project)
         yield plugin
     finally:
         plugin.channel.close()

@@ -9,9 +9,10 @@ LONGEST = 900
 
 _TRACE = re.compile(r"Traceback|File \"|line \d+, in |Error\(|<class |\bNone\b|\{'")
 _ADVICE = re.compile(
-    r"\b(run|check|try|wait|ask|correct|import|use|start|look|delete|put|give|end|goes on|asks for)\b", re.IGNORECASE
+    r"\b(run|check|try|wait|ask|correct|import|use|start|look|see that|write|put|give|goes on|asks for)\b",
+    re.IGNORECASE,
 )
-_DOING = re.compile(r"\b(creat|mak|read|find|updat|chang|delet|exist|allow|has|have)\w*", re.IGNORECASE)
+_DOING = re.compile(r"\b(creat|mak|read|find|updat|chang|delet|wait|drain|exist|allow|has|have)\w*", re.IGNORECASE)
 
 
 def faults_of(message: str, *, about: tuple[str, ...], said: str | None, secrets: tuple[str, ...] = ()) -> list[str]:

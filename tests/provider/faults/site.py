@@ -18,7 +18,7 @@ def site_in(folder: Path) -> Generator[Site]:
     """A cloud in a folder with the ground made; ended afterwards."""
     with rest_cloud(folder) as cloud:
         keys = cloud.credentials()
-        run = partial(one_run, cloud, keys)
+        run = partial(one_run, cloud.endpoint, keys)
         with run() as plugin:
             ground = made(plugin)
         yield Site(cloud, ground, run, (keys["CRUSOE_SECRET_KEY"],))

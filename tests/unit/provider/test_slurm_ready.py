@@ -64,7 +64,7 @@ class TestChildren:
     def test_what_is_made_of_an_object_is_waited_for(self, cloud: Cloud, kind: str) -> None:
         plural, name = CONTROL[kind]
         told = cloud.failure(one(kind), waitSeconds=5)
-        assert told.startswith(f"Not ready after 5 s: {kind} slurm/slurm: ")
+        assert told.startswith(f"Waiting for Slurm's parts in cluster c: Not ready after 5 s: {kind} slurm/slurm: ")
         assert f"{name}: it does not exist" in told
 
         def come_up() -> None:
@@ -153,7 +153,9 @@ class TestRelease:
         )
         told = cloud.failure(self.RELEASE, waitSeconds=5)
         lacking = "Deployment slurm-operator-webhook: 1 of 2 pods are ready."
-        assert told.startswith(f"Not ready after 5 s: Release slinky/slurm-operator: {lacking}")
+        assert told.startswith(
+            f"Waiting for Slurm's parts in cluster c: Not ready after 5 s: Release slinky/slurm-operator: {lacking}"
+        )
         assert "0/4 nodes are available. Add or free nodes that fit" in told
         cloud.clock.on_sleep = lambda: self.there(cloud, "slurm-operator-webhook", "slurm-operator", 2)
         cloud.create(self.RELEASE)
