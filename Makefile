@@ -13,6 +13,8 @@ SCENARIO ?=
 ALL ?=
 CONFIRM ?=
 TIMES ?=
+N ?= 200
+SEED ?= 1
 
 # Sets up .venv from the lock files, then runs a module in it.
 bootstrap = @python3 tools/bootstrap.py --for
@@ -22,7 +24,7 @@ on_files = $(bootstrap) cloud -m tools.front_door $@
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check drill down env test lint audit sbom bench policy-pack lock clean
+.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check drill down env test faults soak lint audit sbom bench policy-pack lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -80,6 +82,12 @@ env: ## Print what prepares a shell: eval "$(make -s env)"
 
 test: ## Run the tests (TIER=unit|policy|provider|integration for one tier, ARGS='-k name')
 	$(on_clone) --tier '$(TIER)' -- $(ARGS)
+
+faults: ## Try every resource kind in every operation under every fault (docs/reliability.md)
+	$(on_clone)
+
+soak: ## Kill the CLI, the plugin and the cloud at random moments, again and again (N=200, SEED=1; docs/reliability.md)
+	$(on_clone) -- '$(N)' '$(SEED)'
 
 lint: ## Check style, types and the project's own rules
 	$(on_clone)

@@ -105,9 +105,13 @@ def run(stack: SmallStack, verb: str) -> Result:
 
 def told(result: Result, name: str) -> list[str]:
     """The errors about one resource, by its object's name."""
-    lines = [line.strip() for line in result.text.splitlines()]
-    errors = [line.split("error: ", 1)[1] for line in lines if "error: " in line]
-    return [line.removeprefix("  * ").strip() for line in [*errors, *lines] if name in line and line.endswith(".")]
+    found: list[str] = []
+    for line in result.text.splitlines():
+        # One that left an object is listed below a line of its own.
+        _, mark, message = line.partition("error: ") if "error: " in line else line.partition("* ")
+        if mark and name in message:
+            found.append(message.strip())
+    return found
 
 
 def judge(result: Result, row: Row, name: str, fault: Fault, outcome: str) -> None:
@@ -134,6 +138,9 @@ def test_creating(site: Site, stack: SmallStack, fault: Fault, expected: dict[tu
         if why_not(row, "create", fault) is None:
             judge(result, row, name, fault, expected["create", fault.title, row.title])
     compare(site, stack)
+    if any(listed(site).values()):
+        assert run(stack, "destroy").code == 0
+        compare(site, stack)
 
 
 def test_the_next_run_finishes_and_what_others_did_is_put_right(site: Site, stack: SmallStack) -> None:

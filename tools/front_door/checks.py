@@ -1,4 +1,4 @@
-"""`make test`, `make lint`, `make audit`, `make sbom` and `make bench`."""
+"""`make test`, `make lint`, `make audit`, `make sbom`, `make bench`, and the long forms of two tests: `faults`, `soak`."""
 
 import os
 import sys
@@ -22,6 +22,8 @@ WORKERS = ("-n", "3", "--dist", "loadfile")
 TEST_SECONDS = 3600.0
 LINT_SECONDS = 600.0
 BENCH_SECONDS = 3600.0
+FAULTS_SECONDS = 3600.0
+SOAK_SECONDS = 4 * 3600.0
 
 
 def _tiers(wanted: str) -> list[str]:
@@ -35,7 +37,7 @@ def _tiers(wanted: str) -> list[str]:
 # Make hands its own options and variables down; a test that runs make means its own.
 _OF_MAKE = {
     *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT"),
-    *("STACK", "ARGS", "TIER", "SCENARIO", "ALL", "CONFIRM"),
+    *("STACK", "ARGS", "TIER", "SCENARIO", "ALL", "CONFIRM", "N", "SEED"),
 }
 
 # Containers often set it. Tests start Python a thousand times, and each start would compile the same modules again.
@@ -121,3 +123,17 @@ def bench(session: Session) -> int:
     """Run the benchmark with the tools on PATH."""
     command = [sys.executable, "-m", "tests.bench", *session.arguments]
     return run(command, _environ(tools=True), seconds=BENCH_SECONDS)
+
+
+def faults(session: Session) -> int:
+    """Run the whole fault matrix; it writes its tables into the documentation."""
+    command = [sys.executable, "-m", "tests.provider.faults", *session.arguments]
+    return run(command, _environ(tools=False), seconds=FAULTS_SECONDS)
+
+
+def soak(session: Session) -> int:
+    """Kill at random moments, as many rounds as asked for and from the seed that is given."""
+    number, seed = session.arguments
+    if not (number.isdecimal() and int(number) > 0 and seed.isdecimal()):
+        raise FrontDoorError(f"N={number} SEED={seed}: both are whole numbers, such as N=1 SEED=7 to repeat one round.")
+    return run([sys.executable, "-m", "tests.soak", number, seed], _environ(tools=True), seconds=SOAK_SECONDS)

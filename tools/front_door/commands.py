@@ -231,6 +231,16 @@ COMMANDS = {
         checks.test,
         lambda _: "Run one again with: make test ARGS='-k NAME'. A test says what it needs when it is not there.",
     ),
+    "faults": Command(
+        lambda _: "Trying every resource kind in every operation under every fault; it takes minutes",
+        checks.faults,
+        lambda _: "Each line above is a cell that does not hold: kind, operation, fault, and what was found.",
+    ),
+    "soak": Command(
+        lambda s: f"Killing at random moments, {s.arguments[0]} rounds from seed {s.arguments[1]}",
+        checks.soak,
+        lambda _: "docs/reliability.md explains the rounds. The same seed kills the same thing in the same command.",
+    ),
     "lint": Command(
         lambda _: "Checking style, types and the project's own rules",
         checks.lint,

@@ -23,7 +23,10 @@ PARTS = {
     "slurmrestd": ("RestApi", "deployments", "slurm-restapi"),
     "slurmdbd": ("Accounting", "statefulsets", "slurm-accounting"),
 }
-HOOK = {"kind": "Webhook", "namespace": "slinky", "name": "slurm-operator-webhook"}
+SLINKY = [
+    {"kind": "Webhook", "namespace": "slinky", "name": "slurm-operator-webhook"},
+    {"kind": "Deployment", "namespace": "slinky", "name": "slurm-operator"},
+]
 
 
 @dataclass(frozen=True)
@@ -36,19 +39,18 @@ class Fault:
     says: str
 
 
-def _setting(
-    name: str, down: object, back: object
-) -> tuple[Callable[[SlurmCloud], None], Callable[[SlurmCloud], None]]:
+Deeds = tuple[Callable[[SlurmCloud], object], Callable[[SlurmCloud], object]]
+
+
+def _setting(name: str, down: object, back: object) -> Deeds:
     return lambda cloud: setattr(cloud.cluster, name, down), lambda cloud: setattr(cloud.cluster, name, back)
 
 
-def _part(daemon: str) -> Deeds:
-    _, plural, name = PARTS[daemon]
-
+def _down(plural: str, name: str, namespace: str = "slurm") -> Deeds:
     def down(cloud: SlurmCloud) -> None:
-        cloud.cluster.put(plural, name, {"replicas": 1}, observedGeneration=1, replicas=1)
+        cloud.cluster.put(plural, name, {"replicas": 1}, namespace, observedGeneration=1, replicas=1)
 
-    return down, lambda cloud: cloud.cluster.ready(plural, name)
+    return down, lambda cloud: cloud.cluster.ready(plural, name, namespace=namespace)
 
 
 def _unreachable(cloud: SlurmCloud) -> None:
@@ -71,7 +73,8 @@ COMMON = (
 READY = (
     *COMMON,
     Fault("webhook down", *_setting("webhook", "down", "answers"), "connection refused"),
-    *(Fault(f"{daemon} down", *_part(daemon), PARTS[daemon][2]) for daemon in PARTS),
+    Fault("operator down", *_down("deployments", "slurm-operator", "slinky"), "slurm-operator"),
+    *(Fault(f"{daemon} down", *_down(*PARTS[daemon][1:]), PARTS[daemon][2]) for daemon in PARTS),
 )
 WORKERS = (
     *COMMON,
@@ -85,7 +88,8 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Generator[SlurmCloud]:
     with slurm_cloud(tmp_path_factory.mktemp("slurm")) as running:
         for _, plural, name in PARTS.values():
             running.cluster.ready(plural, name)
-        running.cluster.ready("deployments", "slurm-operator-webhook", namespace="slinky")
+        for name in ("slurm-operator-webhook", "slurm-operator"):
+            running.cluster.ready("deployments", name, namespace="slinky")
         yield running
 
 
@@ -126,7 +130,7 @@ def fresh(resource: Resource, plugin: Plugin) -> Resource:
 
 @pytest.mark.parametrize("fault", READY, ids=lambda fault: fault.title, indirect=True)
 def test_what_waits_for_slurms_parts(cloud: SlurmCloud, cluster_id: str, fault: Fault) -> None:
-    parts = [HOOK, *({"kind": kind, "namespace": "slurm", "name": "slurm"} for kind, _, _ in PARTS.values())]
+    parts = [*SLINKY, *({"kind": kind, "namespace": "slurm", "name": "slurm"} for kind, _, _ in PARTS.values())]
     inputs = {"clusterId": cluster_id, "waitFor": parts, "waitSeconds": 5}
     with run(cloud) as plugin:
         ready = plugin.resource("SlurmReady", "ready")
