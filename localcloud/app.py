@@ -1,4 +1,4 @@
-"""The ASGI application: the API under `/v1` behind its gate, and the admin surface under `/_local`."""
+"""The ASGI application: the API under `/v1` behind its gate, the admin surface under `/_local`, the console's pages."""
 
 import asyncio
 import logging
@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from localcloud import pools
 from localcloud.admin import ADMIN_PREFIX, admin_app
@@ -22,6 +22,7 @@ from localcloud.watch import Watch, nodes_of, running_clusters
 
 _LOG = logging.getLogger(__name__)
 BASE_PATH = "/v1"
+CONSOLE_PREFIX = "/console"
 
 
 @cache
@@ -67,8 +68,17 @@ class Application:
                 "watch": self.watch,
                 "description": api_app().openapi,
             }
-            admin = scope["path"].startswith(ADMIN_PREFIX + "/")
-            await (self._admin if admin else self._gate)(scope, receive, self._dated(send))
+            await self._part(scope["path"])(scope, receive, self._dated(send))
+
+    def _part(self, path: str) -> ASGIApp:
+        if path.startswith(f"{ADMIN_PREFIX}/"):
+            return self._admin
+        if path == CONSOLE_PREFIX or path.startswith(f"{CONSOLE_PREFIX}/"):
+            # Imported here: a start does without templates.
+            from localcloud.console.app import console_app
+
+            return console_app()
+        return self._gate
 
     def _dated(self, send: Send) -> Send:
         """Have answers tell the time of the cloud's clock, so that a client sees by how much its own is off."""

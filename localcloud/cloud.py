@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal, TypeVar
 
 from localcloud.clock import Clock
+from localcloud.console.sights import Sights
 from localcloud.control_plane import ControlPlane
 from localcloud.dialing import Dialer, no_pod_network
 from localcloud.events import Journal
@@ -51,6 +52,7 @@ class Cloud:
         self.inventory = Inventory(store, self.facts)
         self.operations = Operations(self, works)
         self.dialer: Dialer = no_pod_network
+        self.sights = Sights()
         self.loop: asyncio.AbstractEventLoop | None = None
 
     @property

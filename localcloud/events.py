@@ -8,7 +8,8 @@ loop after the record is written, and must not block.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import sqlite3
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,4 +57,19 @@ class Journal:
         rows = self._store.connection.execute(
             "SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?", (identifier, limit)
         )
-        return [Event(row["id"], row["at"], row["kind"], row["subject"], json.loads(row["detail"])) for row in rows]
+        return [_read(row) for row in rows]
+
+    def newest(self, limit: int, kinds: Sequence[str]) -> list[Event]:
+        """The newest events whose kind begins with one of `kinds`, oldest first."""
+        begins = " OR ".join("substr(kind, 1, ?) = ?" for _ in kinds)
+        values = [value for kind in kinds for value in (len(kind), kind)]
+        rows = self._store.connection.execute(
+            # Only the count of the beginnings is in the text, so S608 doesn't apply.
+            f"SELECT * FROM events WHERE {begins} ORDER BY id DESC LIMIT ?",  # noqa: S608
+            (*values, limit),
+        )
+        return [_read(row) for row in rows][::-1]
+
+
+def _read(row: sqlite3.Row) -> Event:
+    return Event(row["id"], row["at"], row["kind"], row["subject"], json.loads(row["detail"]))

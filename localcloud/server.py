@@ -124,6 +124,7 @@ def actors_of(cloud: Cloud) -> Mapping[str, Actor]:
     """What works in every cluster while the server runs, by name."""
     # Imported here: a start without clusters needs none of it.
     from localcloud.autoclusters.engine import autoclusters
+    from localcloud.console import looking
     from localcloud.in_cluster.load_balancers import balancers
     from localcloud.in_cluster.volumes import volumes
     from localcloud.kubernetes.egress import egress
@@ -141,6 +142,8 @@ def actors_of(cloud: Cloud) -> Mapping[str, Actor]:
         "balancers": balancers(cloud),
         "autoclusters": autoclusters(cloud),
         "slurm-pods": kubelets.act,
+        "console": looking.kubernetes(cloud),
+        "console-slurm": looking.slurm(cloud),
         "slinky": slinky(lambda place, token: UnixRest(rest_socket(place.home), token)),
     }
 

@@ -147,6 +147,10 @@ class ApiServer:
         """All objects below a path."""
         return self.snapshot(path, **query).items
 
+    def revision(self, path: str) -> int | None:  # noqa: ARG002  one that keeps nothing knows of no path
+        """The resourceVersion up to which `list` would know all objects below a path without asking; None for none."""
+        return None
+
     def snapshot(self, path: str, **query: str | int) -> Snapshot:
         """All objects below a path, read in pages, and the moment that they are of."""
         items: list[Object] = []

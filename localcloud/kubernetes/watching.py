@@ -163,6 +163,12 @@ class WatchingApi(ApiServer):
         found = collection.read()
         return self._begin(collection) if found is None else found
 
+    def revision(self, path: str) -> int | None:
+        """Up to which resourceVersion all objects below a path are known; None where the API server has to be asked."""
+        collection = self._collection(path, {})
+        with collection.changed:
+            return collection.revision if collection.current else None
+
     def get(self, path: str, **query: str | int) -> Object | None:
         """One object; None if it doesn't exist."""
         address = Address.of(path)

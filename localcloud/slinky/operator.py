@@ -138,7 +138,7 @@ class Operator:
 
     def _token(self, token: Object) -> None:
         namespace, now = token["metadata"]["namespace"], time.time()
-        reference = part(token, "spec", "jwtKeyRef") or part(token, "spec", "jwtHs256KeyRef")
+        reference = tokens.jwt_key(token)
         key = self._secret_value(namespace, reference)
         owner = self._api.get(SECRETS.path(namespace, reference["name"]))
         secret = self._api.get(SECRETS.path(namespace, tokens.secret_place(token)[0]))
@@ -150,8 +150,7 @@ class Operator:
 
     def _slurm_of(self, node_set: Mapping[str, Any]) -> Slurm:
         controller = self._controller_of(node_set)
-        namespace, spec = controller["metadata"]["namespace"], part(controller, "spec")
-        reference = part(spec, "jwtKeyRef") or part(spec, "jwtHs256KeyRef")
+        namespace, reference = controller["metadata"]["namespace"], tokens.jwt_key(controller)
         key = self._api.get(SECRETS.path(namespace, reference.get("name") or "-"))
         has_rest = any(_refers(item, controller) for item in self._api.list(REST_APIS.path(namespace)))
         if not has_rest or key is None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol, cast
 
 import httpx
 
-from localcloud.slinky.values import at, items
+from localcloud.slinky.values import Object, at, items
 
 API = "v0.0.44"
 """The version of Slurm's REST API that Slinky 1.2 speaks."""
@@ -87,6 +87,10 @@ class UnixRest:
         """Every node by name."""
         found = items(self._call("GET", "nodes/"), "nodes")
         return {str(item["name"]): _node(item) for item in found}
+
+    def jobs(self) -> list[Object]:
+        """Every job that Slurm knows, as it tells them; raises RestError."""
+        return items(self._call("GET", "jobs/"), "jobs")
 
     def update_node(self, name: str, state: str, reason: str | None = None) -> None:
         """Set a node's state."""

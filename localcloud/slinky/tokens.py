@@ -20,6 +20,11 @@ _LIFETIME = "15m"
 _RENEWED_AT = 0.2
 
 
+def jwt_key(item: Mapping[str, Any]) -> Object:
+    """Where a Controller or a Token has its JWT key: `name` and `key` of a Secret; empty where it has none."""
+    return part(item, "spec", "jwtKeyRef") or part(item, "spec", "jwtHs256KeyRef")
+
+
 def jwt(key: bytes, user: str, now: float, lifetime: float) -> str:
     """A token of a Slurm user from `now` (Unix seconds) on, for `lifetime` seconds."""
     claims = {"exp": int(now + lifetime), "iat": int(now), "sun": user}
