@@ -27,7 +27,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--for",
             dest="need",
-            choices=("dev", "cloud", "kueue", "training", "workflows"),
+            choices=("dev", "cloud", "browser", "kueue", "training", "workflows"),
             default="dev",
             help="default: %(default)s",
         )

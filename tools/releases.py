@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-Need = Literal["cloud", "dev", "kueue", "training", "workflows"]
+Need = Literal["browser", "cloud", "dev", "kueue", "training", "workflows"]
 """What the tools are for: an `up` against a real environment, also the local cloud and everything around it, or by
 itself what only a local cloud with Kueue needs, and what looks at workflows."""
 
@@ -16,7 +16,8 @@ _KINDS: Mapping[Need, tuple[Need, ...]] = {
     "dev": ("cloud", "dev"),
     "kueue": ("kueue",),
     "workflows": ("workflows",),
-    "training": (),  # Debian packages, pinned in tools/slurm_root
+    "browser": (),  # Debian packages, pinned in tools/slurm_root
+    "training": (),  # the same
 }
 
 

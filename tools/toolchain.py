@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools import links, places
+from tools import browser, links, places
 from tools.download import download
 from tools.errors import BuildError, DownloadError, ToolMissingError
 from tools.gobuild import build
@@ -160,7 +160,8 @@ def ensure(need: Need = "dev") -> Path:
     """Fetch what a need lacks and return the folder of links to every tool, to put on PATH.
 
     The folder with Slurm belongs to `dev`; a machine that can't have it is told so, and has the rest. `training` is the
-    folder that has PyTorch too. The chart that comes with Kueue is put beside the local cloud's own.
+    folder that has PyTorch too, `browser` what tests of the console look through. The chart that comes with Kueue is
+    put beside the local cloud's own.
 
     Raises:
         ToolMissingError: a tool can't be had on this machine.
@@ -171,6 +172,8 @@ def ensure(need: Need = "dev") -> Path:
         links.put(binaries["kueue"].parent / "chart", places.CHARTS / "kueue")
     if need == "training":
         slurm_root.ensure(TRAINING)
+    if need == "browser":
+        browser.ensure()
     if need == "dev":
         try:
             slurm_root.ensure()

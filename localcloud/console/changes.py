@@ -36,14 +36,14 @@ def of_slurm_nodes(
 
 def _node_news(was: SlurmNodeSight | None, now: SlurmNodeSight) -> Iterator[str]:
     if was is None:
-        yield f"Slurm has the node {now.name}."
+        yield f"{now.name} has joined."
         return
     if now.drained and not was.drained:
-        yield f"Slurm drains {now.name}: {now.reason or 'no reason given'}."
+        yield f"{now.name} is drained: {now.reason or 'no reason given'}."
     if was.drained and not now.drained:
-        yield f"Slurm gives {now.name} jobs again."
+        yield f"{now.name} gets jobs again."
     if "DOWN" in now.states and "DOWN" not in was.states:
-        yield f"Slurm finds {now.name} down."
+        yield f"{now.name} is down."
 
 
 def of_jobs(cluster_id: str, now: float, before: Sequence[JobSight], after: Sequence[JobSight]) -> list[News]:

@@ -14,14 +14,11 @@ from localcloud.cloud import Cloud
 from localcloud.console.gathering import Picture
 from localcloud.control_plane import ControlPlaneError
 from localcloud.errors import bad_request
-from localcloud.kubernetes.api_server import NODES
-from localcloud.kubernetes.gpu_faults import FELL_OFF_THE_BUS
-from localcloud.slurm.kubelet import POWER
 
 Name = Literal["gpu-fault", "power-off", "power-on"]
 
 XIDS: Mapping[int, str] = {
-    FELL_OFF_THE_BUS: "it falls off the bus",
+    79: "it falls off the bus",
     48: "double bit error of its memory",
     64: "a memory row can't be remapped",
     74: "fatal error of NVLink",
@@ -113,6 +110,10 @@ async def do(deed: Deed, cloud: Cloud) -> None:
 
 
 async def _power(cloud: Cloud, node: str, *, on: bool) -> None:
+    # Imported here: pages do without a client of Kubernetes.
+    from localcloud.kubernetes.api_server import NODES
+    from localcloud.slurm.kubelet import POWER
+
     cluster_id = next((key for key, sight in cloud.sights.all().items() if node in sight.nodes), "")
     api = cloud.sights.door(cluster_id)
     if api is None:

@@ -26,14 +26,9 @@ _TEXTS: Mapping[Phase, tuple[Owner, str]] = {
     "uncovered": ("AutoClusters", "Nothing is done: AutoClusters doesn't cover this."),
     "gone": ("AutoClusters", "The node is gone."),
 }
-_WAY: Sequence[Phase] = ("injected", "failed", "detected", "isolated", "replacing", "replaced")
-_EXPECTED: Mapping[Phase, str] = {
-    "failed": "The fault appears on the machine.",
-    "detected": "AutoClusters sees the fault, and tells of it.",
-    "isolated": "The node takes no more pods, and is emptied.",
-    "replacing": "The machine is replaced.",
-    "replaced": "A new machine is there.",
-}
+_REPLACED: Sequence[Phase] = ("injected", "failed", "detected", "isolated", "replacing", "replaced")
+_OFF: Sequence[Phase] = ("injected", "failed", "detected", "off")
+_UNCOVERED: Sequence[Phase] = ("injected", "failed", "uncovered")
 _AFTERWARDS_SECONDS = 300.0
 """How long after its end what Slurm shows still belongs to a repair: jobs wait before they start again."""
 
@@ -63,8 +58,11 @@ class Repair:
     steps: Sequence[Step]
 
 
-def repair(incident: Incident, news: Sequence[News], now: float) -> Repair:
-    """The repair of an incident, with what of the news of its cluster happened in its time."""
+def repair(incident: Incident, action: str | None, news: Sequence[News], now: float) -> Repair:
+    """The repair of an incident, with what of the news of its cluster happened in its time.
+
+    `action` is what AutoClusters does about the issue; None where it doesn't cover it.
+    """
     began = incident.history[0][1]
     last = now if incident.open else incident.since
     until = last if incident.open else last + _AFTERWARDS_SECONDS
@@ -80,7 +78,7 @@ def repair(incident: Incident, news: Sequence[News], now: float) -> Repair:
         owner, text = _TEXTS[incident.phase]
         at = next(index for index in reversed(range(len(ordered))) if ordered[index][2] == text)
         steps[at] = Step("now", owner, text, steps[at].after)
-        steps += _to_come(incident.phase)
+        steps += _to_come(incident.phase, action)
     return Repair(
         incident.id,
         incident.node,
@@ -98,6 +96,9 @@ def _known(incident: Incident) -> list[tuple[float, Phase]]:
     return [(at, phase) for name, at in incident.history for phase in _TEXTS if phase == name]
 
 
-def _to_come(phase: Phase) -> list[Step]:
-    at = _WAY.index("replacing" if phase == "stalled" else phase)
-    return [Step("next", _TEXTS[each][0], _EXPECTED[each]) for each in _WAY[at + 1 :]]
+def _to_come(phase: Phase, action: str | None) -> list[Step]:
+    way = _UNCOVERED if action is None else _REPLACED if action == "REPLACE_NODE" else _OFF
+    if phase not in way:
+        # Stalled, or its action was changed while it went on.
+        way = ("stalled", "replacing", "replaced") if phase == "stalled" else _REPLACED
+    return [Step("next", *_TEXTS[each]) for each in way[way.index(phase) + 1 :]]

@@ -35,7 +35,7 @@ State = Literal[
     "fault", "repair", "no-power", "not-ready", "drained", "closed", "starting", "leaving", "busy", "free", "unseen"
 ]
 STATES: Mapping[State, Kind] = {
-    "fault": Kind("✕", "fault", "a GPU is broken, and nobody repairs it yet, or ever"),
+    "fault": Kind("✕", "fault", "a GPU is broken, and no repair goes on"),
     "repair": Kind("◆", "under repair", "AutoClusters empties or replaces it"),
     "no-power": Kind("▼", "no power", "its power is cut"),
     "not-ready": Kind("!", "not ready", "Kubernetes hears nothing of it"),
@@ -116,8 +116,11 @@ def _node(
     taken = sum(holders.values())
     state = _state(vm, seen, sight, workers, incident, holds=taken > 0)
     lost = min(len(seen.lost), gpus) if seen else 0
-    left = max(0, gpus - taken)
-    out = left if state in _CLOSED else min(lost, left)
+    for _ in range(taken + lost - gpus):
+        # What fell off the bus is nobody's, though a pod has asked for it.
+        holders[max(holders, key=lambda name: holders[name])] -= 1
+    left = gpus - sum(holders.values())
+    out = left if state in _CLOSED else lost
     held: dict[Role, int] = {**holders, "out": out, "spare": left - out}
     running = tuple(dict.fromkeys(job for worker in workers for job in jobs.get(worker, ())))
     return Node(vm, state, held, seen, pods, workers, running, incident)

@@ -19,6 +19,7 @@ DENSE_NODES = 150
 
 _MOST_REPAIRS, _MOST_JOBS, _MOST_REPLACEMENTS, _MOST_TROUBLES = 5, 40, 20, 50
 _STALE_SECONDS = 30.0
+_NARROWEST = 4
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,7 @@ def overview(picture: Picture) -> Overview:
     everything = [node for each in found.values() for node in each]
     total = roles.total(everything)
     dense = len(everything) >= DENSE_NODES
-    repairs = [repair(each, picture.news, picture.at) for each in reversed(picture.incidents)]
+    repairs = [_repair(picture, each) for each in reversed(picture.incidents)]
     troubles = tuple(_troubles(picture, found))
     names = {node.vm.id: node.vm.name for node in everything} | {each.vm_id: each.node for each in picture.incidents}
     return Overview(
@@ -238,9 +239,7 @@ def _node_page(picture: Picture, cluster: Cluster, pool: Pool, node: Node) -> No
             for each in sorted(node.pods, key=lambda each: (-each.gpus, each.namespace, each.name))
         ],
         jobs=[_job(each, picture.at) for each in (sight.jobs if sight else ()) if each.id in node.jobs],
-        repairs=[
-            repair(each, picture.news, picture.at) for each in reversed(picture.incidents) if each.vm_id == node.vm.id
-        ],
+        repairs=[_repair(picture, each) for each in reversed(picture.incidents) if each.vm_id == node.vm.id],
         power=seen.power if seen else True,
         can_fail=node.vm.state == "STATE_RUNNING" and seen is not None,
     )
@@ -248,14 +247,15 @@ def _node_page(picture: Picture, cluster: Cluster, pool: Pool, node: Node) -> No
 
 def shares(held: Mapping[Role, int]) -> Sequence[Share]:
     """The GPUs by role, as parts of a bar that is 1,000 wide; a role that has some is never too narrow to be seen."""
-    total = sum(held.values())
+    total, shown = sum(held.values()), sum(count > 0 for count in held.values())
+    elastic = 1000 - shown * _NARROWEST
     found: list[Share] = []
-    start = 0
+    start = before = parts = 0
     for name, kind in ROLES.items():
-        width = max(4, round(held[name] / total * 1000)) if held[name] else 0
-        width = min(width, 1000 - start)
-        found.append(Share(name, kind, held[name], start, width))
-        start += width
+        before, parts = before + held[name], parts + (held[name] > 0)
+        end = parts * _NARROWEST + elastic * before // total if total else 0
+        found.append(Share(name, kind, held[name], start, end - start))
+        start = end
     return found
 
 
@@ -265,13 +265,21 @@ def clock(at: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A time span as a person reads it: `8 s`, `3 min 20 s`, `2 h 5 min`."""
+    """A time span as a person reads it: `3.4 s`, `48 s`, `3 min 20 s`, `2 h 5 min`."""
     whole = max(0, round(seconds))
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
     if whole < 120:
         return f"{whole} s"
     if whole < 7200:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _repair(picture: Picture, incident: Incident) -> Repair:
+    issues = next((each.issues for each in picture.clusters if each.id == incident.cluster_id), ())
+    action = next((each.action for each in issues if each.name == incident.issue), None)
+    return repair(incident, action, picture.news, picture.at)
 
 
 def _newest(found: Sequence[Incident]) -> Mapping[str, Incident]:
@@ -319,7 +327,9 @@ def _pool(pool: Pool, found: Sequence[Node], *, dense: bool) -> PoolView:
 
 
 def _groups(found: Sequence[Node], gpus: int, *, dense: bool) -> Iterator[Group]:
-    ordered = sorted(found, key=_place)
+    # In the order in which their first nodes came.
+    places = list(dict.fromkeys(map(_place, found)))
+    ordered = sorted(found, key=lambda node: places.index(_place(node)))
     for place, members in groupby(ordered, key=_place):
         title = f"Rack {place[0]}" if place[0] else f"Leaf {place[1][:8]}" if place[1] else ""
         yield Group(title, tuple(_cell(each, gpus, dense=dense) for each in members))
@@ -383,8 +393,10 @@ def _headline(picture: Picture, troubles: Sequence[Trouble], repairs: Sequence[R
     if stuck:
         text = f"{_count(len(stuck), 'repair waits', 'repairs wait')} for a machine: there is no spare one."
         return Headline("bad", "✕", "Stuck", text + queue)
+    others = len([each for each in troubles if each.kind is not STATES["repair"]])
     if going:
-        text = f"{_count(len(going), 'node is', 'nodes are')} being repaired. Nothing is to be done."
+        text = f"{_count(len(going), 'node is', 'nodes are')} being repaired."
+        text += f" {_count(others, 'other needs', 'others need')} a look." if others else " Nothing is to be done."
         return Headline("busy", "◆", "Healing", text + queue)
     if troubles:
         text = f"{_count(len(troubles), 'node needs', 'nodes need')} a look; the table below says why."

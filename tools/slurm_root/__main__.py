@@ -22,10 +22,10 @@ def main() -> int:
                 lists, snapshot = Archive(mirrors(os.environ), Network(), Path(scratch)).package_lists(SUITES, arch)
             listed = {suite: parse(text) for suite, text in lists.items()}
             for contents in CONTENTS:
-                pinned = pins.of(chosen(listed, contents), snapshot)
+                pinned = pins.of(contents, chosen(listed, contents), snapshot)
                 lock = pins.FOLDER / pins.lock_name(contents, arch)
                 lock.write_text(pins.written(pinned), encoding="utf-8")
-                print(f"{lock}: Slurm {pinned.slurm}, {len(pinned.files)} packages")
+                print(f"{lock}: {pinned.product} {pinned.version}, {len(pinned.files)} packages")
     except ToolError as error:
         print(error, file=sys.stderr)
         return 1

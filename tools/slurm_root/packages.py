@@ -80,21 +80,33 @@ LEFT_OUT = frozenset(
 class Contents:
     """What one folder holds.
 
-    `name` is also that of its folder and of its lock files, `added` are packages of the first suite beside `WANTED`,
-    `left_out` those that nobody gets though others depend on them.
+    Attributes:
+        name: also that of its folder and of its lock files.
+        what: what a machine without it lacks, with its verb.
+        wanted: packages by suite.
+        followed: suites whose packages bring what they depend on.
+        left_out: packages that nobody gets though others depend on them.
+        product, package: what gives the folder its version, and the package that has it.
+        line: how that version has to begin.
     """
 
     name: str
-    added: tuple[str, ...]
-    left_out: frozenset[str]
+    what: str
+    wanted: Mapping[str, tuple[str, ...]]
+    followed: tuple[str, ...] = FOLLOWED
+    left_out: frozenset[str] = LEFT_OUT
+    product: str = "slurm"
+    package: str = "slurmctld"
+    line: str = LINE
 
 
-SLURM = Contents("slurm", (), LEFT_OUT)
+SLURM = Contents("slurm", "Slurm's daemons are", WANTED)
 
 TRAINING = Contents(
     "training",
-    ("python3-numpy", "python3-torch"),
-    LEFT_OUT
+    "PyTorch for the local cloud's workers is",
+    {**WANTED, "forky": (*WANTED["forky"], "python3-numpy", "python3-torch")},
+    left_out=LEFT_OUT
     | {
         # Tests and builds of PyTorch's own; `import torch` and training work without.
         "libtorch-test",
@@ -111,7 +123,25 @@ TRAINING = Contents(
 )
 """The same with PyTorch for CPUs (gloo), as a team's worker image would have one for its GPUs."""
 
-CONTENTS = (SLURM, TRAINING)
+BROWSER = Contents(
+    "browser",
+    "The browser for tests of the console is",
+    # Debian stable's: a file stays on the mirrors until the next point release.
+    {"bookworm": ("base-files", "chromium-headless-shell", "fontconfig-config", "fonts-dejavu-core", "libc6")},
+    followed=("bookworm",),
+    left_out=LEFT_OUT
+    | {
+        # Tools for a desktop, which a browser without windows has no use for.
+        "x11-utils",
+        "xdg-utils",
+    },
+    product="chromium",
+    package="chromium-headless-shell",
+    line="",
+)
+"""Chromium without windows, with one family of fonts."""
+
+CONTENTS = (SLURM, TRAINING, BROWSER)
 
 
 @dataclass(frozen=True)
@@ -191,23 +221,24 @@ def chosen(lists: Mapping[str, Mapping[str, Package]], contents: Contents = SLUR
     """The packages of a folder, from the package list of each suite.
 
     Raises:
-        DownloadError: a package is missing, or Slurm is of another line.
+        DownloadError: a package is missing, or the product is of another line.
     """
     packages: list[Package] = []
-    for suite in SUITES:
-        if suite in FOLLOWED:
-            packages += closure(lists[suite], [*WANTED[suite], *contents.added], contents.left_out)
+    for suite, wanted in contents.wanted.items():
+        listed = lists[suite]
+        if suite in contents.followed:
+            packages += closure(listed, wanted, contents.left_out)
         else:
-            listed = lists[suite]
-            if missing := [name for name in WANTED[suite] if name not in listed]:
+            if missing := [name for name in wanted if name not in listed]:
                 raise DownloadError(f"the package list of {suite} has no {', '.join(missing)}")
-            packages += [listed[name] for name in WANTED[suite]]
-    version = slurm_version(packages)
-    if not version.startswith(LINE):
-        raise DownloadError(f"the mirror has Slurm {version}, and this project is written for {LINE}x")
+            packages += [listed[name] for name in wanted]
+    version = version_of(contents, packages)
+    if not version.startswith(contents.line):
+        product = contents.product.capitalize()
+        raise DownloadError(f"the mirror has {product} {version}, and this project is written for {contents.line}x")
     return packages
 
 
-def slurm_version(packages: Iterable[Package]) -> str:
-    """Slurm's version, such as `26.05.5`."""
-    return next(package.version for package in packages if package.name == "slurmctld").partition("-")[0]
+def version_of(contents: Contents, packages: Iterable[Package]) -> str:
+    """The version of the folder's product, such as `26.05.5`."""
+    return next(package.version for package in packages if package.name == contents.package).partition("-")[0]

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.slurm_root.packages import Contents, Package, slurm_version
+from tools.slurm_root.packages import SLURM, Contents, Package, version_of
 
 FOLDER = Path(__file__).parent
 
@@ -33,13 +33,14 @@ class Pin:
 class Pins:
     """What a folder is made of.
 
-    `snapshot`: a moment (UTC, `20261030T080801Z`) at which Debian's archive had all of these files, as
-    snapshot.debian.org names it.
+    `version` is that of its `product`; `snapshot`: a moment (UTC, `20261030T080801Z`) at which Debian's archive had all
+    of these files, as snapshot.debian.org names it.
     """
 
-    slurm: str
+    version: str
     snapshot: str
     files: tuple[Pin, ...]
+    product: str = SLURM.product
 
 
 def lock_name(contents: Contents, arch: str) -> str:
@@ -47,16 +48,16 @@ def lock_name(contents: Contents, arch: str) -> str:
     return f"{contents.name}-{arch}.lock"
 
 
-def of(packages: Sequence[Package], snapshot: str) -> Pins:
-    """Pin these packages."""
+def of(contents: Contents, packages: Sequence[Package], snapshot: str) -> Pins:
+    """Pin the packages of a folder."""
     files = sorted((Pin(package.sha256, package.size, package.path) for package in packages), key=lambda pin: pin.path)
-    return Pins(slurm_version(packages), snapshot, tuple(files))
+    return Pins(version_of(contents, packages), snapshot, tuple(files), contents.product)
 
 
 def written(pins: Pins) -> str:
     """The text of a lock file."""
     lines = [f"{pin.sha256} {pin.size} {pin.path}\n" for pin in pins.files]
-    return f"{_HEAD}slurm {pins.slurm}\nsnapshot {pins.snapshot}\n{''.join(lines)}"
+    return f"{_HEAD}{pins.product} {pins.version}\nsnapshot {pins.snapshot}\n{''.join(lines)}"
 
 
 def read(text: str) -> Pins:
@@ -64,4 +65,5 @@ def read(text: str) -> Pins:
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
     heads = {words[0]: words[1] for words in lines if len(words) == 2}
     files = [Pin(words[0], int(words[1]), words[2]) for words in lines if len(words) == 3]
-    return Pins(heads["slurm"], heads["snapshot"], tuple(files))
+    (product,) = heads.keys() - {"snapshot"}
+    return Pins(heads[product], heads["snapshot"], tuple(files), product)

@@ -1,4 +1,4 @@
-"""A folder with Slurm: found in the per-user cache, or made there whole from the pinned packages."""
+"""A folder with Slurm, or with a browser: found in the per-user cache, or made there whole from the pinned packages."""
 
 import hashlib
 import json
@@ -13,7 +13,8 @@ from tools.network import Network
 from tools.progress import Reporter
 from tools.slurm_root import pins as pinning
 from tools.slurm_root.archive import KEYRINGS, MIRROR_VARIABLE, Archive, mirrors
-from tools.slurm_root.packages import SLURM, SUITES, TRAINING, Contents, chosen, parse
+from tools.slurm_root.launcher import write_launcher
+from tools.slurm_root.packages import BROWSER, SLURM, TRAINING, Contents, chosen, parse
 from tools.slurm_root.pins import Pins
 from tools.slurm_root.python import compile_python
 from tools.slurm_root.unpack import build
@@ -46,7 +47,6 @@ class SlurmRoot:
         self._system, self._arch = (platform or places.this_platform()).split("-", 1)
         self._bases = mirrors(environ) if bases is None else bases
         self._contents = contents
-        self._what = "Slurm's daemons are" if contents is SLURM else "PyTorch for the local cloud's workers is"
         self._lock_file = locks / pinning.lock_name(contents, self._arch)
         self._keyrings = keyrings
         self._network = network or Network()
@@ -67,8 +67,8 @@ class SlurmRoot:
         """
         if self._system != "linux" or not self._lock_file.exists():
             raise ToolMissingError(
-                f"Slurm's daemons are Debian's for Linux on amd64 and arm64, and this is {self._system}-{self._arch}; "
-                "everything else of the local cloud works without them."
+                f"{self._contents.what} Debian's for Linux on amd64 and arm64, and this is "
+                f"{self._system}-{self._arch}; everything else of the project works without."
             )
         found = self.locate()
         if found is not None:
@@ -81,10 +81,10 @@ class SlurmRoot:
     def _folder(self) -> Path:
         text = self._lock_file.read_text(encoding="utf-8")
         digest = hashlib.sha256(f"{_RECIPE}\n{text}".encode()).hexdigest()[:8]
-        return self._cache / f"{self._contents.name}-{pinning.read(text).slurm}-linux-{self._arch}-{digest}"
+        return self._cache / f"{self._contents.name}-{pinning.read(text).version}-linux-{self._arch}-{digest}"
 
     def _title(self, pins: Pins) -> str:
-        return f"{self._contents.name} {pins.slurm}"
+        return f"{self._contents.name} {pins.version}"
 
     def _make(self) -> Path:
         target = self._folder()
@@ -104,10 +104,12 @@ class SlurmRoot:
                 if self._contents is TRAINING:
                     with self._reporter.step(f"{self._title(made)}: compiling its Python") as step:
                         compile_python(partial, step.tick)
+                if self._contents is BROWSER:
+                    write_launcher(partial)
             except DownloadError as error:
-                raise ToolMissingError(f"{self._what} missing: {error}") from error
+                raise ToolMissingError(f"{self._contents.what} missing: {error}") from error
             shutil.rmtree(scratch)
-            about = {"slurm": made.slurm, "pinned": made is pinned, "files": [pin.path for pin in made.files]}
+            about = {made.product: made.version, "pinned": made is pinned, "files": [pin.path for pin in made.files]}
             (partial / MANIFEST).write_text(json.dumps(about, indent=1), encoding="utf-8")
         return target
 
@@ -120,12 +122,13 @@ class SlurmRoot:
     def _fetch_anew(self, archive: Archive, trouble: str) -> tuple[Pins, list[Path]]:
         """Take what a mirror has now: Debian testing moves on, and then the pinned files are gone."""
         try:
-            lists, snapshot = archive.package_lists(SUITES, self._arch)
-            found = pinning.of(chosen({suite: parse(text) for suite, text in lists.items()}, self._contents), snapshot)
+            lists, snapshot = archive.package_lists(tuple(self._contents.wanted), self._arch)
+            listed = {suite: parse(text) for suite, text in lists.items()}
+            found = pinning.of(self._contents, chosen(listed, self._contents), snapshot)
             return found, self._fetch(archive, found)
         except DownloadError as error:
             raise ToolMissingError(
-                f"{self._what} missing. The pinned packages can't be had: {trouble}. What a mirror has now "
+                f"{self._contents.what} missing. The pinned packages can't be had: {trouble}. What a mirror has now "
                 f"can't be had either: {error}.\nGive this machine a way to a Debian mirror ({MIRROR_VARIABLE} names "
                 "one), then run this again."
             ) from error
@@ -137,7 +140,7 @@ def ensure(contents: Contents = SLURM) -> Path:
 
 
 def folder(contents: Contents = SLURM) -> Path:
-    """The folder with Slurm, or with Slurm and PyTorch. Fetches nothing.
+    """The folder with Slurm, with Slurm and PyTorch, or with a browser. Fetches nothing.
 
     Raises:
         ToolMissingError: it is not there yet; the message has the command that gets it.
@@ -152,6 +155,8 @@ _MISSING = {
     "slurm": "Slurm's daemons can't be found on this machine yet. To get them: python -m tools ensure",
     "training": "PyTorch for the local cloud's workers can't be found on this machine yet. To get it: "
     "python -m tools ensure --for training",
+    "browser": "The browser for tests of the console can't be found on this machine yet. To get it: "
+    "python -m tools ensure --for browser",
 }
 
 

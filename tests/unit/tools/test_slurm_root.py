@@ -235,7 +235,7 @@ def test_a_lock_file_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize("arch", ["amd64", "arm64"])
 def test_the_locks_of_this_project_hold_the_line(arch: str) -> None:
     pinned = pins.read((pins.FOLDER / pins.lock_name(SLURM, arch)).read_text())
-    assert pinned.slurm.startswith("26.05.")
+    assert pinned.version.startswith("26.05.")
     paths = [pin.path for pin in pinned.files]
     for name in (
         "slurmctld_26.05.",
@@ -253,7 +253,7 @@ def test_the_folder_with_pytorch_is_the_plain_one_and_more(arch: str) -> None:
         return pins.read((pins.FOLDER / pins.lock_name(contents, arch)).read_text())
 
     plain, training = files(SLURM), files(TRAINING)
-    assert (plain.slurm, plain.snapshot) == (training.slurm, training.snapshot)
+    assert (plain.version, plain.snapshot) == (training.version, training.snapshot)
     assert set(plain.files) < set(training.files)
     names = {pin.path.rsplit("/", 1)[-1].split("_")[0] for pin in training.files}
     assert {"python3-torch", "python3-numpy", "libgloo0"} <= names
