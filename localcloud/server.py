@@ -53,6 +53,20 @@ class CuttableProtocol(H11Protocol):
         self.app_state: dict[str, Any] = {**self.app_state, "transport": transport}
 
 
+class EndingServer(uvicorn.Server):
+    """A server whose open streams end when it does; it would wait for them."""
+
+    def __init__(self, config: uvicorn.Config, cloud: Cloud) -> None:
+        """Serve `cloud`."""
+        super().__init__(config)
+        self._cloud = cloud
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        self._cloud.sights.close()
+        await super().shutdown(sockets)
+
+
 def serve(
     folder: StateFolder,
     configuration: Configuration,
@@ -217,7 +231,7 @@ async def _run(cloud: Cloud, listener: socket.socket, about: dict[str, Any]) -> 
         date_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
-    await uvicorn.Server(config).serve(sockets=[listener])
+    await EndingServer(config, cloud).serve(sockets=[listener])
 
 
 def _set_up_log(folder: StateFolder, *, foreground: bool) -> None:

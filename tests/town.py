@@ -21,7 +21,7 @@ from localcloud.autoclusters.incidents import Incident, Phase
 from localcloud.autoclusters.notices import Kind
 from localcloud.console.sights import ClusterSight, JobSight, News, NodeSight, PodSight, SlurmNodeSight
 from localcloud.control_plane import NoControlPlane
-from localcloud.server import listen
+from localcloud.server import EndingServer, listen
 from tests.unit.localcloud.conftest import IB_EAST, Api, make_cloud
 
 T = TypeVar("T")
@@ -123,9 +123,9 @@ class Town:
 
 
 @contextmanager
-def town(folder: Path) -> Generator[Town]:
+def town(folder: Path, port: int = 0) -> Generator[Town]:
     """A served cloud that ends with the test; its state is in memory, its keys in the folder."""
-    listener = listen(0)
+    listener = listen(port)
     made: list[Town] = []
     ready = threading.Event()
     stop = threading.Event()
@@ -134,7 +134,7 @@ def town(folder: Path) -> Generator[Town]:
         plane = NoControlPlane()
         application = Application(make_cloud(folder, 0.0, plane, kept=False))
         config = uvicorn.Config(application, lifespan="on", log_config=None, timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
+        server = EndingServer(config, application.cloud)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         client = httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://local")
         while not server.started:

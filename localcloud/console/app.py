@@ -119,9 +119,10 @@ def _version(cloud: Cloud) -> str:
 
 
 async def _changes(cloud: Cloud, seen: str) -> AsyncGenerator[str]:
-    yield "retry: 1000\n\n"
+    # Sent at once, so that the page knows that it is connected.
+    yield ": hello\n\n"
     silence = 0
-    while True:
+    while not cloud.sights.closed:
         cloud.sights.want()
         now, silence = _version(cloud), silence + 1
         if now != seen:

@@ -151,6 +151,7 @@ class Sights:
         self._news: deque[News] = deque(maxlen=_MOST_NEWS)
         self._wanted_until = 0.0
         self._version = 0
+        self._closed = False
 
     def want(self) -> None:
         """Somebody looks at a page now."""
@@ -160,6 +161,15 @@ class Sights:
     def wanted(self) -> bool:
         """Whether somebody did lately."""
         return time.monotonic() < self._wanted_until
+
+    def close(self) -> None:
+        """Nobody is told of anything any more: the server ends."""
+        self._closed = True
+
+    @property
+    def closed(self) -> bool:
+        """Whether the server ends."""
+        return self._closed
 
     @property
     def version(self) -> int:

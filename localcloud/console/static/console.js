@@ -2,6 +2,7 @@
 // differ are replaced. Focus, open details and the place on the page stay. Without this script the page reloads itself.
 "use strict";
 
+const RETRY_MILLISECONDS = 1000;
 const live = document.getElementById("live");
 let busy = false;
 let again = false;
@@ -67,7 +68,7 @@ async function refresh() {
       location.reload();
     }
   } catch {
-    say("Not live: the local cloud does not answer.", false);
+    lost();
   }
   busy = false;
   if (again) {
@@ -76,10 +77,23 @@ async function refresh() {
   }
 }
 
-const source = new EventSource(`${document.body.dataset.changes}?seen=${document.body.dataset.version}`);
-source.addEventListener("open", () => say("Live", true));
-source.addEventListener("changed", refresh);
-source.addEventListener("time", (event) => {
-  document.getElementById("asof").textContent = event.data;
-});
-source.addEventListener("error", () => say("Not live: the local cloud does not answer.", false));
+function lost() {
+  say("Not live: the local cloud does not answer.", false);
+}
+
+function follow() {
+  const source = new EventSource(`${document.body.dataset.changes}?seen=${document.body.dataset.version}`);
+  source.addEventListener("open", () => say("Live", true));
+  source.addEventListener("changed", refresh);
+  source.addEventListener("time", (event) => {
+    document.getElementById("asof").textContent = event.data;
+  });
+  source.addEventListener("error", () => {
+    lost();
+    // Browsers differ in when they try again by themselves.
+    source.close();
+    setTimeout(follow, RETRY_MILLISECONDS);
+  });
+}
+
+follow();

@@ -289,7 +289,7 @@ async def test_the_stream_tells_of_a_change_once_and_of_the_time_in_between(
 ) -> None:
     monkeypatch.setattr(app, "_LOOK_SECONDS", 0)
     stream = app._changes(api.cloud, "old")  # pyright: ignore[reportPrivateUsage]  ASGITransport reads answers whole
-    assert await anext(stream) == "retry: 1000\n\n"
+    assert await anext(stream) == ": hello\n\n"
     assert (await anext(stream)).startswith("event: changed\n")
     assert re.fullmatch(r"event: time\ndata: \d\d:\d\d:\d\d\n\n", await anext(stream))
     api.cloud.journal.record("alert.firing", "GpuLost")
