@@ -184,6 +184,37 @@ class Cloud:
         assert answer.is_success, answer.text
         return answer.json()
 
+    def done(self, method: str, path: str, body: Json | None = None, seconds: float = 120) -> Any:
+        """The result of a call that starts an operation, once that has succeeded; `path` is below the project."""
+        operation = self.api(method, path, body)["operation"]
+        family = "/".join(path.split("/")[:3])
+        deadline = time.monotonic() + seconds * PATIENCE
+        while operation["state"] == "IN_PROGRESS":
+            assert time.monotonic() < deadline, f"{method} {path} takes too long"
+            time.sleep(0.2)
+            operation = self.api("GET", f"{family}/operations/{operation['operation_id']}")
+        assert operation["state"] == "SUCCEEDED", operation
+        return operation["result"]
+
+    def settle(self, counts: Mapping[str, int]) -> str:
+        """A CMK cluster in the default network with a pool of each VM type, without Pulumi; answers its id."""
+        for name in counts:
+            self.admin("PUT", "/capacities", {"vm_type": name, "location": "us-east1-a", "quantity": 5000})
+            self.admin("PUT", "/quotas", {"name": name.rpartition(".")[0], "max": 1_000_000})
+        body = {"name": "made", "location": "us-east1-a", "version": "1.33.4-cmk.43", "add_ons": []}
+        cluster_id = self.done("POST", "/kubernetes/clusters", body)["id"]
+        for name, count in counts.items():
+            pool = {"name": name.replace(".", "-"), "cluster_id": cluster_id, "product_name": name, "count": count}
+            self.done("POST", "/kubernetes/nodepools", pool, seconds=300)
+        return cluster_id
+
+    def kubeconfig(self, cluster_id: str) -> Path:
+        """A file with an administrator's credentials of a cluster."""
+        found = self.api("POST", f"/kubernetes/clusters/{cluster_id}/get-credentials?auth_type=admin_cert")
+        file = self.state.parent / f"{cluster_id}.kubeconfig"
+        file.write_text(found["kube_config"])
+        return file
+
     def items(self, path: str) -> list[Json]:
         """Everything that one list of the API holds."""
         return cast(list[Json], self.api("GET", path)["items"])
