@@ -24,7 +24,7 @@ on_files = $(bootstrap) cloud -m tools.front_door $@
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check drill down env test faults soak lint audit sbom bench policy-pack lock clean
+.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check drill console down env test faults soak lint audit sbom bench policy-pack lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -73,6 +73,9 @@ check: ## Compare Slurm's GPUs with Kubernetes' and the catalogue's, node by nod
 
 drill: ## Let a GPU node fail under a training job and judge the recovery (SCENARIO=name, ALL=1; docs/drill.md)
 	$(on_clone) --stack '$(STACK)' -- $(ARGS) $(if $(SCENARIO),'--scenario=$(SCENARIO)') $(if $(ALL),--all) $(if $(TIMES),'--times=$(TIMES)') $(if $(CONFIRM),'--confirm=$(CONFIRM)')
+
+console: ## Open the local cloud's pages in a browser: nodes, GPUs, jobs, repairs (docs/console.md)
+	$(on_stack)
 
 down: ## Take a stack down after a preview; stops first if anything is protected
 	$(on_stack)

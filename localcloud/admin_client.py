@@ -24,9 +24,7 @@ class AdminClient:
     @classmethod
     def of(cls, folder: StateFolder) -> AdminClient:
         """The client of a folder; raises LocalCloudError when its server doesn't run."""
-        process = folder.server()
-        if process is None:
-            raise LocalCloudError(f"no local cloud runs for {folder.path}; start it with 'python -m localcloud up'")
+        process = folder.running()
         keys = json.loads((folder.path / "keys.json").read_text(encoding="utf-8"))
         return cls(process, keys["admin_token"])
 

@@ -1,4 +1,4 @@
-"""The command line: `python -m localcloud up|down|status|reset|env|faults|log|set`."""
+"""The command line: `python -m localcloud up|down|status|reset|console|env|faults|log|set`."""
 
 from __future__ import annotations
 
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     status = _command(commands, "status", _status, "say whether and where it runs, and what it holds")
     status.add_argument("--json", action="store_true", help="print JSON")
     _command(commands, "reset", _reset, "stop it and remove everything, keys included")
+    _command(commands, "console", _console, "print the address of its pages")
     env = _command(commands, "env", _env, "print the lines that point a Crusoe client at it")
     env.add_argument("--project", default="local", help="whose key (local or other)")
 
@@ -238,12 +239,18 @@ def _status(options: argparse.Namespace, folder: StateFolder) -> int:
         print(json.dumps({"running": True, **found}))
         return 0
     print(f"The local cloud answers at {running.endpoint} (process {running.pid}, state in {folder.path}).")
+    print(f"Its pages are at {running.console}")
     for cluster in found["clusters"]:
         print(
             f"  cluster {cluster['name']} {cluster['version']} {cluster['state']}, {cluster['node_pools']} node pools"
         )
     if found["faults"]:
         print(f"  {found['faults']} faults are set")
+    return 0
+
+
+def _console(_options: argparse.Namespace, folder: StateFolder) -> int:
+    print(folder.running().console)
     return 0
 
 

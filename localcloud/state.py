@@ -37,6 +37,11 @@ class ServerProcess:
         """The base URL of the API, as clients take it."""
         return f"http://{HOST}:{self.port}/v1"
 
+    @property
+    def console(self) -> str:
+        """The address of its pages."""
+        return f"http://{HOST}:{self.port}/console/"
+
     def alive(self) -> bool:
         """Whether this very process still runs."""
         return start_time(self.pid) == self.started
@@ -88,6 +93,13 @@ class StateFolder:
         kept = _read(self._process)
         process = ServerProcess(**kept) if kept else None
         return process if process and process.alive() else None
+
+    def running(self) -> ServerProcess:
+        """The process that holds the folder now. Raises LocalCloudError where there is none."""
+        process = self.server()
+        if process is None:
+            raise LocalCloudError(f"no local cloud runs for {self.path}; start it with 'python -m localcloud up'")
+        return process
 
     def announce(self, port: int) -> ServerProcess:
         """Write down that this process serves the folder."""

@@ -47,6 +47,7 @@ def main(what: str = "") -> int:
             *measure.policy_pack(prod),
             measure.plugin_start(dev.environment()),
             measure.resident(cloud),
+            *measure.console(folder / "console"),
             measure.pool_cost(pools),
             measure.unit_tests(),
         ]

@@ -22,14 +22,19 @@ import yaml
 from gitops import diagram, events, markdown, plan, report_json
 from tests import previews, processes
 from tests.bench.report import Measurement
-from tests.harness import ROOT, Cloud, Json, Project, execute, free_port
+from tests.browsing import chromium, page
+from tests.harness import ROOT, Cloud, Json, Project, execute, free_port, running_cloud
 from tests.policy.analyzer import running
 from tools.front_door.checks import WORKERS
+from tools.toolchain import binary
 
 MEGABYTE = 1e6
 
 LARGE = 2000
 """Resources of a large plan."""
+
+NODES = 1000
+"""Nodes that the console shows."""
 
 FEW, MANY = 50, 500
 """Numbers of node pools to compare."""
@@ -181,6 +186,33 @@ def plugin_start(environment: dict[str, str]) -> Measurement:
         assert port.strip().isdigit()
 
     return Measurement("plugin ready", seconds(start, 7), 0.7, "s", "process start to port, median of 7")
+
+
+def console(folder: Path) -> list[Measurement]:
+    """The console with 1,000 real Nodes: its first paint, and a cordon until an open page shows it."""
+    with running_cloud(folder) as cloud, chromium() as browser, page(browser) as shown:
+        cluster_id = cloud.settle({"l40s-48gb.10x": NODES})
+        kubectl = [str(binary("kubectl")), f"--kubeconfig={cloud.kubeconfig(cluster_id)}"]
+        names = [vm["name"] for vm in cloud.items("/compute/vms/instances")]
+        address = f"http://127.0.0.1:{cloud.port}/console/"
+        paints: list[float] = []
+        for _ in range(5):
+            shown.goto(address)
+            paints.append(shown.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"))
+        assert shown.locator(".cell").count() == NODES
+        shown.locator("#live.on").wait_for()
+
+        def cordon() -> None:
+            name = names.pop()
+            assert execute([*kubectl, "cordon", name], ROOT, os.environ).code == 0
+            shown.locator(f"#n-{name}.s-closed").wait_for()
+
+        followed = seconds(cordon, 5)
+    detail = f"{NODES:,} Nodes of kwok, headless Chromium"
+    return [
+        Measurement("console's first paint", statistics.median(paints), 1, "s", f"{detail}, median of 5"),
+        Measurement("a cordon until an open console shows it", followed, 2, "s", f"{detail}, kubectl and all"),
+    ]
 
 
 def unit_tests() -> Measurement:

@@ -121,8 +121,9 @@ def sbom(session: Session) -> int:
 
 def bench(session: Session) -> int:
     """Run the benchmark with the tools on PATH."""
-    command = [sys.executable, "-m", "tests.bench", *session.arguments]
-    return run(command, _environ(tools=True), seconds=BENCH_SECONDS)
+    environ = _environ(tools=True)
+    ensure("browser")
+    return run([sys.executable, "-m", "tests.bench", *session.arguments], environ, seconds=BENCH_SECONDS)
 
 
 def faults(session: Session) -> int:

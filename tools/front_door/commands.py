@@ -10,6 +10,7 @@ from typing import Any
 
 from tools.front_door import checks, environments, gitops, policy_pack
 from tools.front_door.cleaning import clean
+from tools.front_door.console import console
 from tools.front_door.drill import drill
 from tools.front_door.environment import STATE, FrontDoorError, left_of_dev, shell_lines
 from tools.front_door.recovery import is_empty, locks, spoken
@@ -222,6 +223,11 @@ COMMANDS = {
         lambda _: "docs/drill.md explains scenarios, stages and verdict.",
         "docs/drill.md says what a drill needs.",
         "Stopped by you. What the drill did is taken back, now or by the next one.",
+    ),
+    "console": Command(
+        lambda _: "Opening the console of the local cloud, which is started if it is down",
+        console,
+        after_refusal="docs/console.md says what the console shows.",
     ),
     "down": Command(lambda s: f"Taking down the stack {s.stack}", down, _trouble, _TROUBLE, _RESUMES),
     "env": Command(lambda s: f"Preparing a shell for the stack {s.stack}", env, _trouble, _TROUBLE),

@@ -109,6 +109,10 @@ class Session:
             if runs_program:
                 self._start_local_cloud(self._port())
 
+    def start_local_cloud(self) -> None:
+        """Start this clone's local cloud where the settings look for it. Raises FrontDoorError."""
+        self._start_local_cloud(self._port())
+
     def _start_local_cloud(self, port: int | None) -> None:
         """Start the local cloud on a port, or where it ran last; one that runs on another port is moved."""
         before = local_cloud_port() if port else None

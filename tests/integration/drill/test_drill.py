@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+import httpx
 import pytest
 
 from tests.integration.drill.conftest import Ground, interrupted
@@ -46,6 +47,15 @@ def test_after_a_kill_the_next_drill_takes_back_what_was_left_and_passes(ground:
         "slurm",
     }
     assert (ground.reports / "default" / "report.png").stat().st_size > 10_000
+    # The console looked on by itself while the repair went on.
+    told = httpx.get(f"http://127.0.0.1:{ground.project.cloud.port}/console/", timeout=30).text
+    for text in (
+        "is drained: ",
+        "is back in the queue, for the first time.",
+        "The machine is replaced.",
+        "runs again on",
+    ):
+        assert text in told
     assert ground.left() == []
 
 

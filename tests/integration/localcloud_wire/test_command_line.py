@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -57,6 +58,28 @@ def test_status(fresh: Server) -> None:
     assert gone.returncode == 3
     assert "No local cloud runs" in gone.stdout
     assert "was not running" in fresh.run("down").stdout
+
+
+def test_the_address_of_the_pages_is_one_that_answers(fresh: Server) -> None:
+    address = fresh.run("console").stdout.strip()
+    assert address in fresh.run("status").stdout
+    with urlopen(address, timeout=30) as answer:
+        assert b"Nothing here" in answer.read()
+    fresh.run("down")
+    gone = fresh.run("console", check=False)
+    assert (gone.returncode, gone.stdout) == (1, "")
+    assert "python -m localcloud up" in gone.stderr
+
+
+def test_the_end_does_not_wait_for_an_open_page(fresh: Server) -> None:
+    with urlopen(f"{fresh.run('console').stdout.strip()}changes", timeout=30) as stream:
+        assert stream.readline() == b": hello\n"
+        started = time.monotonic()
+        fresh.run("down")
+        assert time.monotonic() - started < 8
+        assert stream.read().count(b"event: changed") == 1
+    log = (fresh.folder.path / "server.log").read_text()
+    assert "graceful shutdown exceeded" not in log
 
 
 def test_port_in_use_is_one_sentence_that_names_who_has_it(tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import time
 
+import httpx
 import pytest
 
 from components.slurm.charts import SLINKY
@@ -99,6 +101,25 @@ def test_a_job_that_can_not_run_is_refused_in_words(site: Site, options: tuple[s
     refused = site.person(f"sbatch {' '.join(options)} --wrap=true", check=False)
     assert refused.code != 0
     assert words in refused.err, refused.err
+
+
+def test_the_console_shows_what_slurm_says(site: Site) -> None:
+    def shown(*words: str) -> bool:
+        """Whether the page has a row, or a node, with all of these."""
+        text = httpx.get(f"http://127.0.0.1:{site.project.cloud.port}/console/", timeout=30).text
+        rows = re.findall(r"<tr>.*?</tr>|<li><a .*?</li>", text, re.DOTALL)
+        return any(all(word in row for word in words) for row in rows)
+
+    runs = site.submit("sleep 300", "--job-name=pretrain", "--nodelist=train-0", "--gpus=4", "--time=10")
+    waits = site.submit("true", "--job-name=later", f"--dependency=afterok:{runs}", "--gpus=8", "--time=5")
+    until(lambda: shown(runs, "pretrain", "running", "train-0", "ada", '<td class="number">4</td>'), 20, "the job")
+    until(lambda: shown(waits, "later", "pending", "Dependency"), 20, "the job that waits")
+    until(lambda: shown("cell s-busy", f"8 training, job {runs}"), 20, "the job's node")
+    site.slurm("scontrol", "update", "nodename=train-1", "state=drain", "reason=<by hand>")
+    until(lambda: shown("drained", "&lt;by hand&gt;", "train"), 20, "the drained node")
+    site.slurm("scontrol", "update", "nodename=train-1", "state=resume")
+    site.slurm("scancel", runs, waits)
+    until(lambda: not shown("drained", "by hand") and shown(runs, "cancelled"), 20, "the end")
 
 
 def test_one_option_of_slurm_conf_changes_the_controller_alone(site: Site) -> None:

@@ -20,6 +20,7 @@ from tools.front_door import (
     checks,
     cleaning,
     commands,
+    console,
     environment,
     environments,
     foreign,
@@ -52,6 +53,9 @@ class Recorded(Session):
     def prepare(self, *, runs_program: bool = True) -> None:
         self.prepared = True
         self.runs_program = runs_program
+
+    def start_local_cloud(self) -> None:
+        self.asked.append(("localcloud", "up"))
 
     def stop_local_cloud(self) -> int:
         self.asked.append(("localcloud", "down"))
@@ -518,6 +522,75 @@ def test_a_program_past_its_time_is_ended(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_status_of_a_killed_program_is_a_shells():
     assert run(["sh", "-c", "kill -9 $$"], os.environ) == 137
+
+
+def asked(monkeypatch: pytest.MonkeyPatch, *answers: str | None) -> list[str]:
+    """Have the local cloud's address be these, one after the other; gives what a browser is asked to open."""
+    opened: list[str] = []
+
+    def open_it(address: str) -> bool:
+        opened.append(address)
+        return True
+
+    waiting = list(answers)
+    monkeypatch.setattr(console, "_address", lambda: waiting.pop(0))
+    monkeypatch.setattr(console, "ensure", giving(None))
+    monkeypatch.setattr("webbrowser.open", open_it)
+    monkeypatch.setenv("DISPLAY", ":0")
+    return opened
+
+
+ADDRESS = "http://127.0.0.1:8787/console/"
+
+
+def test_the_console_of_a_running_cloud_is_opened(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    opened = asked(monkeypatch, ADDRESS)
+    told = Recorded("dev")
+    assert console.console(told) == 0
+    assert opened == [ADDRESS]
+    assert capsys.readouterr().out == f"{ADDRESS}\n"
+    assert told.asked == []
+
+
+def test_a_cloud_that_is_down_is_started_for_its_console(monkeypatch: pytest.MonkeyPatch):
+    opened = asked(monkeypatch, None, ADDRESS)
+    told = Recorded("dev")
+    assert console.console(told) == 0
+    assert (told.asked, opened) == ([("localcloud", "up")], [ADDRESS])
+    assert not told.prepared, "who works on the stack is not disturbed"
+
+
+def test_a_cloud_that_does_not_stay_is_told(monkeypatch: pytest.MonkeyPatch):
+    asked(monkeypatch, None, None)
+    with pytest.raises(FrontDoorError, match="has the reason"):
+        console.console(Recorded("dev"))
+
+
+def test_without_a_desktop_the_address_is_all(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    opened = asked(monkeypatch, ADDRESS)
+    monkeypatch.setattr(console, "has_desktop", giving(False))
+    told = Recorded("dev")
+    assert console.console(told) == 0
+    assert (opened, capsys.readouterr().out) == ([], f"{ADDRESS}\n")
+    assert "ssh -L" in told.said[0]
+
+
+@pytest.mark.parametrize(
+    ("environ", "platform", "has"),
+    [
+        ({}, "linux", False),
+        ({"DISPLAY": ":0"}, "linux", True),
+        ({"WAYLAND_DISPLAY": "w"}, "linux", True),
+        ({}, "darwin", True),
+    ],
+)
+def test_what_a_desktop_is(environ: Mapping[str, str], platform: str, has: bool):
+    assert console.has_desktop(environ, platform) is has
+
+
+def test_a_real_environment_has_no_console_here():
+    with pytest.raises(FrontDoorError, match="stack prod is in a real one"):
+        console.console(Recorded("prod"))
 
 
 def test_make_explains_every_target_and_knows_every_command():
