@@ -201,7 +201,7 @@ class Cloud:
         for name in counts:
             self.admin("PUT", "/capacities", {"vm_type": name, "location": "us-east1-a", "quantity": 5000})
             self.admin("PUT", "/quotas", {"name": name.rpartition(".")[0], "max": 1_000_000})
-        body = {"name": "made", "location": "us-east1-a", "version": "1.33.4-cmk.43", "add_ons": []}
+        body: Json = {"name": "made", "location": "us-east1-a", "version": "1.33.4-cmk.43", "add_ons": []}
         cluster_id = self.done("POST", "/kubernetes/clusters", body)["id"]
         for name, count in counts.items():
             pool = {"name": name.replace(".", "-"), "cluster_id": cluster_id, "product_name": name, "count": count}

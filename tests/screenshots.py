@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/console.md anew: `python -m tests.screenshots`, in a shell with the browser of the tests."""
+"""Draws the pictures of docs/console.md anew: `python -m tests.screenshots`, where there is a browser for tests."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ from localcloud.slurm.kubelet import POWER
 GPU_RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
 _PART, _SHARE, _LENT = "gpuplatform/part", "gpuplatform/share", "gpuplatform/lent"
 _WORKER = f"{PREFIX}/pod-hostname"
-_GPUS = re.compile(r"\bgres/gpu=(\d+)")
+# `gres/gpu=8`, `gres/gpu:h100=8`, `gres/gpu:8`, `gpu:h100:4(IDX:0-3)`; the one without a type has the sum of all.
+_GPUS = re.compile(r"\bgpu(?::[^:=,()]+)?[:=](\d+)")
 
 
 def node(item: Object) -> NodeSight:
@@ -89,21 +90,41 @@ def job(item: Object) -> JobSight:
     """A job as slurmrestd tells it (`GET /jobs/`)."""
     states = cast("list[str]", at(item, "job_state") or ["UNKNOWN"])
     reason = str(at(item, "state_reason") or "")
-    tres = _GPUS.search(str(at(item, "tres_alloc_str") or at(item, "tres_req_str") or ""))
     held = tuple(str(each["name"]) for each in items(item, "job_resources", "nodes", "allocation"))
     state = str(states[0]).upper()
     return JobSight(
         id=str(item["job_id"]),
         name=str(at(item, "name") or ""),
-        user=str(at(item, "user_name") or ""),
+        # slurmctld has no name for people whom only workers and login nodes know.
+        user=str(at(item, "user_name") or f"uid {at(item, 'user_id')}"),
         state=state,
         partition=str(at(item, "partition") or ""),
         reason="" if reason in ("None", "") else reason,
         nodes=held or expanded(str(at(item, "nodes") or "")),
-        gpus=int(tres[1]) if tres else 0,
+        gpus=_job_gpus(item),
         restarts=_whole(at(item, "restart_cnt")),
         since=0.0 if state == "PENDING" else float(_whole(at(item, "start_time"))),
     )
+
+
+def _job_gpus(item: Object) -> int:
+    """GPUs that a job has, or asks for. Sums of trackable resources name them only where accounting counts them."""
+    held = sum(_gpus_in(each) for each in cast("list[str]", at(item, "gres_detail") or []))
+    if held:
+        return held
+    # `set` is false for this one, though it has a number (26.05).
+    nodes = _whole(at(item, "node_count", "number"))
+    return (
+        _gpus_in(at(item, "tres_per_job"))
+        or _gpus_in(at(item, "tres_per_node")) * nodes
+        or _gpus_in(at(item, "tres_per_task")) * _whole(at(item, "tasks"))
+        or _gpus_in(at(item, "tres_alloc_str") or at(item, "tres_req_str"))
+    )
+
+
+def _gpus_in(text: object) -> int:
+    found = _GPUS.search(str(text or ""))
+    return int(found[1]) if found else 0
 
 
 def expanded(names: str) -> tuple[str, ...]:

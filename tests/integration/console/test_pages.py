@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -14,7 +15,7 @@ from tests.browsing import faults, page
 from tests.town import H100, L40S, Town, inhabited, town
 
 pytestmark = pytest.mark.integration
-PHONE = {"width": 390, "height": 844}
+PHONE: dict[str, Any] = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def broken(made: Town, node: str) -> None:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", [{}, PHONE], ids=["desk", "phone"])
 def test_every_page_is_readable_and_usable_by_day_and_night_at_a_desk_and_on_a_phone(
-    made: Town, browser: Browser, size: dict[str, int], dark: bool
+    made: Town, browser: Browser, size: dict[str, Any], dark: bool
 ) -> None:
     names = inhabited(made)
     broken(made, names[3])

@@ -112,7 +112,9 @@ def test_the_console_shows_what_slurm_says(site: Site) -> None:
 
     runs = site.submit("sleep 300", "--job-name=pretrain", "--nodelist=train-0", "--gpus=4", "--time=10")
     waits = site.submit("true", "--job-name=later", f"--dependency=afterok:{runs}", "--gpus=8", "--time=5")
-    until(lambda: shown(runs, "pretrain", "running", "train-0", "ada", '<td class="number">4</td>'), 20, "the job")
+    until(
+        lambda: shown(runs, "pretrain", "running", "train-0", "uid 10001", '<td class="number">4</td>'), 20, "the job"
+    )
     until(lambda: shown(waits, "later", "pending", "Dependency"), 20, "the job that waits")
     until(lambda: shown("cell s-busy", f"8 training, job {runs}"), 20, "the job's node")
     site.slurm("scontrol", "update", "nodename=train-1", "state=drain", "reason=<by hand>")

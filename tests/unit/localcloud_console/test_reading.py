@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def test_a_node_that_is_well() -> None:
     ],
 )
 def test_what_a_node_shows(item: Json, changed: Json) -> None:
-    assert reading.node(item) == NodeSight(**{"name": "np-1-0", **changed})
+    assert reading.node(item) == replace(NodeSight("np-1-0"), **changed)
 
 
 def pod(labels: Json | None = None, *gpus: str, phase: str = "Running", node_name: str = "np-1-0") -> Json:
@@ -86,6 +87,28 @@ def test_a_job_that_runs() -> None:
     )
     nodes = ("train-0", "train-1")
     assert found == JobSight("41", "pretrain", "ada", "RUNNING", "train", "", nodes, 16, 1, 1700000000.0)
+
+
+@pytest.mark.parametrize(
+    ("told", "gpus"),
+    [
+        ({}, 0),
+        ({"gres_detail": ["gpu:h100:8(IDX:0-7)", "gpu:h100:4(IDX:0-3)"], "tres_per_job": "gres/gpu:99"}, 12),
+        ({"gres_detail": ["gpu:2(IDX:0,3)"]}, 2),
+        ({"tres_per_job": "gres/gpu:6"}, 6),
+        ({"tres_per_job": "gres/gpu:h100:6"}, 6),
+        ({"tres_per_node": "gres/gpu:8", "node_count": {"set": False, "infinite": False, "number": 2}}, 16),
+        ({"tres_per_task": "gres/gpu:1", "tasks": {"set": True, "number": 3}}, 3),
+        ({"tres_req_str": "cpu=2,mem=4G,node=1,billing=2"}, 0),
+        ({"tres_alloc_str": "cpu=2,gres/gpu=5,gres/gpu:h100=5"}, 5),
+    ],
+)
+def test_a_jobs_gpus_are_found_wherever_slurm_tells_them(told: Json, gpus: int) -> None:
+    assert reading.job({"job_id": 1, "job_state": ["RUNNING"], **told}).gpus == gpus
+
+
+def test_somebody_without_a_name_has_a_number() -> None:
+    assert reading.job({"job_id": 1, "job_state": ["RUNNING"], "user_name": "", "user_id": 10001}).user == "uid 10001"
 
 
 def test_a_job_that_waits_says_why_and_holds_nothing() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from localcloud.autoclusters.incidents import Incident
 from localcloud.console.gathering import Vm
 from localcloud.console.roles import ROLES, STATES, Node, nodes, role, total
 from localcloud.console.sights import ClusterSight, NodeSight, PodSight, SlurmNodeSight
@@ -16,8 +17,10 @@ from tests.unit.localcloud_console.making import incident, job, sight, vm, worke
 POD = PodSight("n", "p", "np-1-0", 2)
 
 
-def one(seen: ClusterSight | None, machine: Vm | None = None, gpus: int = 8, **incidents: Any) -> Node:
-    return nodes([machine or vm()], gpus, seen, incidents)[0]
+def one(
+    seen: ClusterSight | None, machine: Vm | None = None, gpus: int = 8, repairs: Mapping[str, Incident] | None = None
+) -> Node:
+    return nodes([machine or vm()], gpus, seen, repairs or {})[0]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +83,7 @@ def test_the_state_is_what_has_to_be_known_first(
     seen: ClusterSight | None, machine: Vm | None, phase: str, state: str
 ) -> None:
     repairs = {"vm-0": incident(phase)} if phase else {}
-    assert one(seen, machine, **repairs).state == state
+    assert one(seen, machine, repairs=repairs).state == state
 
 
 @pytest.mark.parametrize(("changes", "spare"), [({}, 6), ({"cordoned": True}, 0), ({"ready": False}, 0)])
