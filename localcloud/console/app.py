@@ -49,7 +49,10 @@ async def bare() -> Response:
 async def overview(cloud: CloudDep) -> Response:
     """Everything at a glance."""
     seen, picture = await _picture(cloud)
-    return _page("overview.html", page=views.overview(picture), version=seen, live=True)
+    # Off the event loop, which has an API to answer: with 1,000 nodes this takes a tenth of a second.
+    return await asyncio.to_thread(
+        lambda: _page("overview.html", page=views.overview(picture), version=seen, live=True)
+    )
 
 
 @router.get("/nodes/{name}")
