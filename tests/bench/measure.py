@@ -36,6 +36,11 @@ LARGE = 2000
 NODES = 1000
 """Nodes that the console shows."""
 
+_FIRST_PAINT = """() => new Promise((resolve) => new PerformanceObserver((seen) => {
+  const [painted] = seen.getEntriesByName("first-contentful-paint");
+  if (painted) resolve(painted.startTime);
+}).observe({ type: "paint", buffered: true }))"""
+
 FEW, MANY = 50, 500
 """Numbers of node pools to compare."""
 
@@ -198,7 +203,7 @@ def console(folder: Path) -> list[Measurement]:
         paints: list[float] = []
         for _ in range(5):
             shown.goto(address)
-            paints.append(shown.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime / 1000"))
+            paints.append(shown.evaluate(_FIRST_PAINT) / 1e3)
         assert shown.locator(".cell").count() == NODES
         shown.locator("#live.on").wait_for()
 
@@ -207,10 +212,11 @@ def console(folder: Path) -> list[Measurement]:
             assert execute([*kubectl, "cordon", name], ROOT, os.environ).code == 0
             shown.locator(f"#n-{name}.s-closed").wait_for()
 
-        followed = seconds(cordon, 5)
-    detail = f"{NODES:,} Nodes of kwok, headless Chromium"
+        followed = min(seconds(cordon, 1) for _ in range(5))
+    # The fastest, since what else runs on the machine only ever adds.
+    detail = f"{NODES:,} Nodes of kwok, headless Chromium, the fastest of 5"
     return [
-        Measurement("console's first paint", statistics.median(paints), 1, "s", f"{detail}, median of 5"),
+        Measurement("console's first paint", min(paints), 1, "s", detail),
         Measurement("a cordon until an open console shows it", followed, 2, "s", f"{detail}, kubectl and all"),
     ]
 

@@ -22,6 +22,10 @@ import sys
 from pathlib import Path
 with Path("calls").open("a") as file:
     print(sys.argv[1], file=file)
+if sys.argv[1] == "console":
+    if "up" not in Path("calls").read_text().split():
+        sys.exit("error: no local cloud runs")
+    print("http://127.0.0.1:9/console/")
 if sys.argv[1] == "env":
     print("export CRUSOE_ACCESS_KEY_ID=key CRUSOE_SECRET_KEY='a secret'")
 """
@@ -245,6 +249,15 @@ def test_down_stops_at_what_is_protected_before_touching_anything(clone: Clone):
     assert '"shout": "HELLO"' in clone.run("outputs", "--json").stdout
     assert clone.run("up").returncode == 0
     assert clone.run("down").returncode == 0
+
+
+def test_the_console_starts_a_cloud_that_is_down_and_leaves_the_stack_alone(clone: Clone):
+    for calls in (["console", "up", "console"], ["console", "up", "console", "console"]):
+        shown = clone.run("console", DISPLAY="", WAYLAND_DISPLAY="")
+        assert shown.returncode == 0, shown.stdout
+        assert "http://127.0.0.1:9/console/" in shown.stdout.splitlines()
+        assert clone.calls == calls
+    assert not (clone.folder / ".local" / "state").exists()
 
 
 def test_down_without_a_stack_stops_the_cloud_only(clone: Clone):
