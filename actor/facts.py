@@ -25,6 +25,9 @@ Crusoe's `cmk-node-remediation` (solutions library, 2026-08-21) uses labels and 
 That AutoClusters marks its nodes in the same way is invented: its documentation does not say how it does.
 """
 
+USUAL_CONDITIONS = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"})
+"""Conditions of a Node that its kubelet and Kubernetes themselves give; all others are somebody's finding."""
+
 # The actor's own.
 HANDLED = "actor.gpuplatform/handled"
 """Node annotation: the last event that was answered. It goes with the Node, as does the fault."""

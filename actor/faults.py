@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from actor import facts, notes, places
 from actor.actions import Action, Annotate, Cordon, Drain, Note, Report, Requeue, Terminate
+from actor.notes import Fault
 from actor.settings import Settings
 from actor.state import Job, KubeNode, Mark, Snapshot, Worker
 
@@ -44,7 +45,7 @@ def plan(seen: Snapshot, settings: Settings) -> list[list[Action]]:
         for each in seen.workers
         if (node := seen.nodes.get(each.node)) and event(node, settings.conditions)
     }
-    hosts = {worker.slurm_name: host(node) for worker, node, _ in found}
+    faults = {worker.slurm_name: _fault(seen.now, node, mark) for worker, node, mark in found}
     moved: set[int] = set()
     lists: list[list[Action]] = []
     for worker, node, mark in found:
@@ -58,7 +59,7 @@ def plan(seen: Snapshot, settings: Settings) -> list[list[Action]]:
         for job in jobs:
             if job not in spent and job.id not in moved:
                 moved.add(job.id)
-                lists[-1] += _job(seen, job, broken, hosts)
+                lists[-1] += _job(seen, job, broken, faults)
         lists[-1].append(_report(worker, node, mark, jobs, spent, settings))
         lists[-1].append(Annotate(node.name, facts.HANDLED, mark.id))
     return lists
@@ -77,13 +78,26 @@ def _node(seen: Snapshot, worker: Worker, node: KubeNode, mark: Mark) -> Iterato
         yield Drain(worker.slurm_name, f"{facts.OPERATOR_PREFIX}{mark.text}"[: facts.CORDON_REASON_LENGTH])
 
 
-def _job(seen: Snapshot, job: Job, broken: set[str], hosts: Mapping[str, str]) -> Iterator[Action]:
+def _fault(now: int, node: KubeNode, mark: Mark) -> Fault:
+    """What is to be kept of a fault; the restart is that of a job."""
+    conditions = [each.since for kind, each in node.conditions.items() if kind not in facts.USUAL_CONDITIONS]
+    told = max((each for each in conditions if each <= now), default=0)
+    return Fault(0, told, mark.since or now, now, host(node), node.pool or "none")
+
+
+def _job(seen: Snapshot, job: Job, broken: set[str], faults: Mapping[str, Fault]) -> Iterator[Action]:
     if not job.requeueable:
         yield Terminate(job)
         return
     before = notes.read(job.comment)
-    blamed = [hosts[name] for name in job.nodes if name in hosts]
-    yield Note(job, notes.write(job.comment, replace(before, hosts=(*dict.fromkeys((*before.hosts, *blamed)),))))
+    met = [replace(faults[name], restart=job.restarts + 1) for name in job.nodes if name in faults]
+    noted = replace(
+        before,
+        hosts=(*dict.fromkeys((*before.hosts, *(each.host for each in met))),),
+        faults=before.faults + 1,
+        fault=met[0],
+    )
+    yield Note(job, notes.write(job.comment, noted))
     if reserve := places.keep(seen, job, broken):
         yield reserve
     yield Requeue(job)

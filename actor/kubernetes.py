@@ -38,12 +38,12 @@ class Kubernetes:
 
     def nodes(self) -> list[dict[str, Any]]:
         """All Nodes."""
-        return self._list("/api/v1/nodes", {})
+        return self.collection("/api/v1/nodes", {})
 
     def workers(self) -> list[dict[str, Any]]:
         """All pods of workers."""
         path = f"/api/v1/namespaces/{self._namespace}/pods"
-        return self._list(path, {"labelSelector": facts.WORKER_SELECTOR})
+        return self.collection(path, {"labelSelector": facts.WORKER_SELECTOR})
 
     def patch_node(self, name: str, patch: Mapping[str, Any]) -> None:
         """Merge a patch into a Node."""
@@ -108,7 +108,8 @@ class Kubernetes:
         answer = self._call(method, path, wanted)
         return None if answer.status == HTTPStatus.CONFLICT else self._good(method, path, answer)
 
-    def _list(self, path: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
+    def collection(self, path: str, query: Mapping[str, str]) -> list[dict[str, Any]]:
+        """All objects of a collection, page by page."""
         found: list[dict[str, Any]] = []
         following = ""
         while True:

@@ -28,6 +28,7 @@ def kube_node(item: Json) -> KubeNode:
             each["type"]: Mark(
                 f"{each['type']}@{each.get('lastTransitionTime', '')}",
                 f"{each['type']}: {each.get('message') or each.get('reason') or 'True'}",
+                seconds(each.get("lastTransitionTime")),
             )
             for each in items(part(item, "status"), "conditions")
             if each.get("status") == "True"
@@ -39,7 +40,7 @@ def _remediation(taints: Sequence[Json], labels: Json, annotations: Json) -> Ite
     for taint in taints:
         if str(taint["key"]).startswith(facts.REMEDIATION):
             text = f"{taint['key']}={taint.get('value', '')}"
-            yield Mark(f"{text}@{taint.get('timeAdded', '')}", text)
+            yield Mark(f"{text}@{taint.get('timeAdded', '')}", text, seconds(taint.get("timeAdded")))
     for given in (annotations, labels):
         for key, value in sorted(given.items()):
             if key.startswith(facts.REMEDIATION):
@@ -110,6 +111,7 @@ def job(item: Json) -> Job:
         exit=128 + signal if signal else number(code.get("return_code")),
         reason=item.get("state_reason") or "",
         node_list=item.get("nodes") or "",
+        said=item.get("comment") or "",
     )
 
 
@@ -144,8 +146,11 @@ def remembered(extra: str) -> dict[str, Any] | None:
 
 
 def seconds(text: str | None) -> int:
-    """A time of Kubernetes in seconds since 1970; 0 for none."""
-    return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()) if text else 0
+    """A time of Kubernetes in seconds since 1970; 0 for none, and for what is no time."""
+    try:
+        return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()) if text else 0
+    except ValueError:
+        return 0
 
 
 def number(value: Json | int | None) -> int:

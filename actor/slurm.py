@@ -21,6 +21,13 @@ class SlurmError(Exception):
     """slurmrestd did not answer, or refused; the text says what."""
 
 
+class TokenRefusedError(SlurmError):
+    """slurmrestd does not take the token."""
+
+    def __init__(self) -> None:
+        super().__init__("slurmrestd does not take the token; look at the Tokens: kubectl get tokens -n slurm")
+
+
 class Slurm:
     """One Slurm cluster. Every method raises SlurmError."""
 
@@ -89,6 +96,8 @@ class Slurm:
             return answer.body
         if errors and all(each["error_number"] in fine for each in errors):
             return answer.body
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            raise TokenRefusedError
         if answer.status == HTTPStatus.NOT_FOUND and not errors:
             # An upgrade has taken this version away.
             self._version = ""
@@ -99,7 +108,7 @@ class Slurm:
         for version in VERSIONS:
             answer = self._ask("GET", f"/slurm/{version}/ping/", None)
             if answer.status == HTTPStatus.UNAUTHORIZED:
-                raise SlurmError("slurmrestd does not take the actor's token; look at the Token 'actor'.")
+                raise TokenRefusedError
             if answer.status != HTTPStatus.NOT_FOUND:
                 return version
         raise SlurmError(f"slurmrestd speaks none of {', '.join(VERSIONS)}; Slurm has to be 26.05 or later.")

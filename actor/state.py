@@ -20,10 +20,14 @@ _OVER = frozenset(
 
 @dataclass(frozen=True)
 class Mark:
-    """A thing that says that a node is broken: `id` differs for each event, `text` is for people."""
+    """A thing that says that a node is broken: `id` differs for each event, `text` is for people.
+
+    `since` is when it began, seconds since 1970; 0 where it doesn't say.
+    """
 
     id: str
     text: str
+    since: int = 0
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,7 @@ class Job:
         submitted: of a requeued job, when it was requeued (measured with 26.05).
         exit: exit code of its last end, or 128 and the signal's number.
         node_list: `nodes` as Slurm writes them.
+        said: the Comment, which is the user's own.
     """
 
     id: int
@@ -133,6 +138,7 @@ class Job:
     exit: int = 0
     reason: str = ""
     node_list: str = ""
+    said: str = ""
 
     @property
     def running(self) -> bool:

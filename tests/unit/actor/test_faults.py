@@ -8,8 +8,9 @@ import pytest
 
 from actor import facts, faults, notes
 from actor.actions import Action, Annotate, Cordon, Drain, Note, Report, Requeue, Reserve, Terminate
-from actor.state import KubeNode, Snapshot
-from tests.unit.actor.support import READ_ONLY, SETTINGS, XID, cluster, job, kube, names, slurm_node, worker
+from actor.notes import Fault
+from actor.state import KubeNode, Mark, Snapshot
+from tests.unit.actor.support import NOW, READ_ONLY, SETTINGS, XID, cluster, job, kube, names, slurm_node, worker
 
 BROKEN = kube(1, remediation=XID)
 
@@ -141,4 +142,26 @@ def test_a_job_with_a_spent_budget_does_not_keep_others_on_a_broken_node() -> No
 def test_the_same_machine_counts_once() -> None:
     before = job(7, 1, comment="mine actor[hosts=vm-1]")
     (note,) = [each for each in planned(cluster(nodes=[BROKEN], jobs=[before])) if isinstance(each, Note)]
-    assert note.comment == "mine actor[hosts=vm-1]"
+    assert note.comment.startswith("mine actor[hosts=vm-1 ")
+
+
+SEEN = Mark("GPUXIDUnhealthy@", "GPUXIDUnhealthy: XID 79", NOW - 5)
+USUAL = Mark("MemoryPressure@", "MemoryPressure: True", NOW - 2)
+
+
+@pytest.mark.parametrize(
+    ("node", "told", "isolated"),
+    [
+        (BROKEN, 0, NOW),
+        (kube(1, remediation=replace(XID, since=NOW - 3)), 0, NOW - 3),
+        (kube(1, remediation=XID, conditions={"GPUXIDUnhealthy": SEEN, "MemoryPressure": USUAL}), NOW - 5, NOW),
+        # A condition from the future is another clock's.
+        (kube(1, remediation=XID, conditions={"GPUXIDUnhealthy": replace(SEEN, since=NOW + 60)}), 0, NOW),
+    ],
+)
+def test_the_moments_of_a_fault_are_noted_with_the_job(node: KubeNode, told: int, isolated: int) -> None:
+    running = job(7, 0, 1, restarts=2, comment="actor[faults=2]")
+    (note,) = [each for each in planned(cluster(nodes=[node], jobs=[running])) if isinstance(each, Note)]
+    noted = notes.read(note.comment)
+    assert noted.faults == 3
+    assert noted.fault == Fault(3, told, isolated, NOW, "vm-1", "test-train")

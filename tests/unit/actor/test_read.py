@@ -124,6 +124,8 @@ def test_a_condition_counts_while_it_is_true_and_again_after_it_was_not() -> Non
     assert conditions("False", "a") == {}
     assert conditions("Unknown", "a") == {}
     first, second = conditions("True", "a"), conditions("True", "b")
+    assert first["ReadonlyFilesystem"].since == 0
+    assert conditions("True", "2026-11-30T10:00:00Z")["ReadonlyFilesystem"].since == 1796032800
     assert first["ReadonlyFilesystem"].text == "ReadonlyFilesystem: m"
     assert first["ReadonlyFilesystem"].id != second["ReadonlyFilesystem"].id
 

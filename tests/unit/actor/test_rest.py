@@ -10,19 +10,32 @@ from actor import facts, lease, notes, settings, topology
 from actor.actions import Annotate, Report
 from actor.launches import Memory
 from actor.look import look
-from actor.notes import Notes
+from actor.notes import Fault, Notes
 from actor.settings import Settings
 from actor.state import KubeNode, Reservation
 from tests.unit.actor.support import SETTINGS, XID, cluster, job, kube, names
 
 
 @pytest.mark.parametrize("comment", ["", "ask ada first", "ask ada actor[hosts=a]", "actor[] x"])
-@pytest.mark.parametrize("noted", [Notes(), Notes(("a", "b")), Notes(releases=3, told=("held",))])
+@pytest.mark.parametrize(
+    "noted",
+    [
+        Notes(),
+        Notes(("a", "b")),
+        Notes(releases=3, told=("held",)),
+        Notes(("a",), faults=2, fault=Fault(2, 0, 1_800_000_000, 1_800_000_001, "vm-1", "prod-train")),
+    ],
+)
 def test_notes_are_read_as_written_and_what_others_wrote_stays(comment: str, noted: Notes) -> None:
     text = notes.write(comment, noted)
     assert notes.read(text) == noted
     assert ("ask ada" in text) is ("ask ada" in comment)
     assert notes.write(text, noted) == text
+
+
+@pytest.mark.parametrize("fault", ["1/2/3", "a/b/c/d/vm/pool", "1/2/3/4/5/vm/pool", ""])
+def test_a_fault_that_nobody_wrote_like_that_is_none(fault: str) -> None:
+    assert notes.read(f"actor[hosts=a fault={fault} releases=1]") == Notes(("a",), 1)
 
 
 def test_settings() -> None:
