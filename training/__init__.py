@@ -13,6 +13,7 @@
 * `rendezvous`    where the processes of a job meet
 * `nccl`          settings of NCCL for a VM type, from `vm_types.json`
 * `requeue`       whether and when a job that ended runs again, and `blame` without which nodes
+* `report`        tells Slurm how far the job is, beside the ranks; `progress` is what it tells, as text
 * `slurm`         the few questions that the batch script asks Slurm; `codes` exit codes
 * `preflight`     what can be said before a job is submitted; `cost` what failures cost it
 
