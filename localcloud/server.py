@@ -91,7 +91,7 @@ def serve(
     cloud = Cloud(
         Store(folder.database),
         keys,
-        lambda: control_plane or real_control_plane(folder, keys, process.endpoint, actors_of(cloud)),
+        lambda: control_plane or real_control_plane(folder, keys, process.endpoint, actors_of(cloud, port)),
         WORKS,
         facts,
     )
@@ -134,8 +134,8 @@ def _another_cloud(port: int) -> str | None:
     return f"the local cloud of {found['state']}" if found else None
 
 
-def actors_of(cloud: Cloud) -> Mapping[str, Actor]:
-    """What works in every cluster while the server runs, by name."""
+def actors_of(cloud: Cloud, port: int) -> Mapping[str, Actor]:
+    """What works in every cluster while the server runs, by name; `port` is that of the API."""
     # Imported here: a start without clusters needs none of it.
     from localcloud.autoclusters.engine import autoclusters
     from localcloud.console import looking
@@ -148,7 +148,7 @@ def actors_of(cloud: Cloud) -> Mapping[str, Actor]:
     from localcloud.slurm.kubelet import Kubelets
     from localcloud.slurm.reach import rest_socket
 
-    kubelets = Kubelets(slurm_image, cloud.facts.vm_types, pod_tool, worker_image)
+    kubelets = Kubelets(slurm_image, cloud.facts.vm_types, pod_tool, worker_image, (HOST, port))
     cloud.dialer = kubelets.connect
     return {
         "egress": egress([webhook.resolve, kubelets.resolve]),

@@ -1,7 +1,8 @@
-"""The API server's address inside of a cluster: what connects there is passed on to its port on this machine.
+"""An address inside of a cluster behind which a server of this machine is: what connects there is passed on.
 
-The listening socket belongs to the pods' network, so nobody else can reach it; this process accepts. While the local
-cloud is down nothing answers, and pods see an API server that is away.
+The API server has its own, which all pods reach; the local cloud's API is at a pod's loopback, where such a pod's
+settings have it. The listening socket belongs to the pods' network, so nobody else can reach it; this process accepts.
+While the local cloud is down nothing answers, and pods see a server that is away.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 import psutil
@@ -20,11 +22,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class ApiDoor:
-    """One address and port in the namespaces of one cluster."""
+    """One address and port in a network of pods."""
 
-    def __init__(self, lab: Lab, address: str, port: int, serve: Server) -> None:
-        """Listen on nothing yet. `serve` gets every connection, in a thread of its own."""
+    def __init__(
+        self, lab: Lab, first: Callable[[], psutil.Process | None], address: str, port: int, serve: Server
+    ) -> None:
+        """Listen on nothing yet. `first` finds a process of that network, `serve` gets each connection, in a thread."""
         self._lab = lab
+        self._find = first
         self._address = (address, port)
         self._serve = serve
         self._first: psutil.Process | None = None
@@ -35,7 +40,7 @@ class ApiDoor:
         if self._first is not None and self._first.is_running():
             return
         self.close()
-        first = self._lab.first()
+        first = self._find()
         if first is None:
             return
         # Also after a failure: what keeps it from listening is there as long as these namespaces are.
@@ -43,7 +48,7 @@ class ApiDoor:
         try:
             self._listener = self._lab.listen(first, *self._address)
         except OSError as error:
-            _LOG.warning("pods can't reach the API server: %s", error)
+            _LOG.warning("pods can't reach what is behind %s:%d: %s", *self._address, error)
             return
         threading.Thread(target=self._accept, args=(self._listener,), name="api-door", daemon=True).start()
 

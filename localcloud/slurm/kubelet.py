@@ -39,7 +39,7 @@ from localcloud.slinky.values import at, items, words
 from localcloud.slurm import etc, machine, names, reach, streams
 from localcloud.slurm.api_door import ApiDoor
 from localcloud.slurm.lab import Lab, LabError, no_tool
-from localcloud.slurm.plan import API_PORT, DAEMONS, NAME_LABEL, Surroundings, specification
+from localcloud.slurm.plan import API_PORT, ASKS_THE_CLOUD, DAEMONS, NAME_LABEL, Surroundings, specification
 from localcloud.slurm.status import pod_status, waiting_status
 from localcloud.slurm.tokens import Tokens
 from localcloud.slurm.volumes import MissingError, Sources, materialise
@@ -75,8 +75,10 @@ class _Known:
 class Kubelet:
     """The kubelets of one cluster."""
 
-    def __init__(self, place: Place, lab: Lab, vm_types: Mapping[str, VmType]) -> None:
-        """Work in the cluster of `place`; what still runs there is adopted."""
+    def __init__(
+        self, place: Place, lab: Lab, vm_types: Mapping[str, VmType], cloud: tuple[str, int] | None = None
+    ) -> None:
+        """Work in the cluster of `place`; what still runs there is adopted. `cloud` is the address of the API."""
         self._api: ApiServer = place.api
         self._place = place
         self._lab = lab
@@ -86,6 +88,8 @@ class Kubelet:
         self._tokens = Tokens(place.api)
         self._sources: dict[str, Sources] = {}
         self._refreshed = 0.0
+        self._cloud = cloud
+        self._doors: dict[str, ApiDoor] = {}
 
     @property
     def busy(self) -> bool:
@@ -109,6 +113,8 @@ class Kubelet:
             else:
                 self._declare(node)
                 self._see(uid, pod, node)
+                if words(pod, "metadata", "labels").get(NAME_LABEL) in ASKS_THE_CLOUD:
+                    self._open(uid)
         for folder in self._pods.glob("*"):
             if folder.name not in by_uid:
                 self._kill(folder.name)
@@ -145,9 +151,13 @@ class Kubelet:
         return streams.Target(enter, known.folder / "containers" / container / "log")
 
     def behind(self, host: str, port: int) -> Server | None:
-        """A ready pod of a Service's cluster IP and port; None where nobody is ready, or the pod is not run here."""
+        """A pod by its own address, or a ready one by a Service's cluster IP and port.
+
+        None where nobody is ready, or the pod is not run here.
+        """
         running = {known.address: known.process for known in [*self._known.values()]}
-        for address, number in endpoints_at(self._api, host, port):
+        places = [(host, port)] if host in running else endpoints_at(self._api, host, port)
+        for address, number in places:
             if process := running.get(address):
                 return forward(partial(self._lab.connect_to, process, address, number))
         return None
@@ -289,8 +299,26 @@ class Kubelet:
                 known.process.kill()
                 known.process.wait(5)
 
+    def _open(self, uid: str) -> None:
+        """Have the pod find the local cloud's API where its settings have it: at the loopback address."""
+        known = self._known.get(uid)
+        if self._cloud is None or known is None or known.process is None:
+            return
+        if uid not in self._doors:
+            host, port = self._cloud
+            process = partial(_process, known)
+            self._doors[uid] = ApiDoor(self._lab, process, host, port, forward_to(self._cloud))
+        self._doors[uid].keep_open()
+
+    def close(self) -> None:
+        """Take no more connections of pods to the local cloud's API."""
+        for door in self._doors.values():
+            door.close()
+
     def _forget(self, uid: str) -> None:
         self._known.pop(uid, None)
+        if uid in self._doors:
+            self._doors.pop(uid).close()
         self._tokens.forget(uid)
         folder = self._pods / uid
         if folder.exists():
@@ -389,6 +417,10 @@ class Kubelet:
         return [path for _, path in sorted(found)]
 
 
+def _process(known: _Known) -> psutil.Process | None:
+    return known.process
+
+
 def _with_address(pod: Object, known: _Known | None) -> Object:
     if known is None or at(pod, "status", "podIP"):
         return pod
@@ -416,11 +448,14 @@ class Kubelets:
         vm_types: Mapping[str, VmType],
         tool: Callable[[str], Path] = no_tool,
         worker_image: Callable[[], Path] | None = None,
+        cloud: tuple[str, int] | None = None,
     ) -> None:
         """`image` gives the folder with Slurm, `tool` another program by its name; both may raise LabError.
 
-        `worker_image` gives the folder of workers and login pods where it is another one.
+        `worker_image` gives the folder of workers and login pods where it is another one. `cloud` is host and port of
+        the local cloud's API.
         """
+        self._cloud = cloud
         self._image = image
         self._worker_image = worker_image
         self._tool = tool
@@ -435,9 +470,9 @@ class Kubelets:
         network = ipaddress.IPv4Network(place.cluster.cluster_cidr)
         lab = Lab(reach.lab_folder(place.home), self._image, network, (address,), self._tool, self._worker_image)
         api = urlsplit(place.api.address)
-        door = ApiDoor(lab, address, API_PORT, forward_to((api.hostname or "", api.port or API_PORT)))
+        door = ApiDoor(lab, lab.first, address, API_PORT, forward_to((api.hostname or "", api.port or API_PORT)))
         self._labs[place.cluster.id] = lab
-        kubelet = self._kubelets[place.cluster.id] = Kubelet(place, lab, self._vm_types)
+        kubelet = self._kubelets[place.cluster.id] = Kubelet(place, lab, self._vm_types, self._cloud)
         try:
             while not stop.is_set():
                 try:
@@ -450,6 +485,7 @@ class Kubelets:
                 stop.wait(_ROUND_SECONDS)
         finally:
             door.close()
+            kubelet.close()
 
     def connect(self, cluster_id: str, address: str, port: int) -> socket.socket:
         """A TCP connection to a pod's address (`localcloud.dialing.Dialer`). Raises OSError."""
@@ -459,7 +495,7 @@ class Kubelets:
         return lab.connect(address, port)
 
     def resolve(self, place: Place, host: str, port: int) -> Server | None:
-        """A node's kubelet, or a pod behind a Service (`localcloud.kubernetes.egress.Resolver`).
+        """A node's kubelet, a pod, or one behind a Service (`localcloud.kubernetes.egress.Resolver`).
 
         Only kubelets have their port.
         """

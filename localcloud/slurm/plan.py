@@ -30,8 +30,12 @@ from localcloud.slurm.volumes import MissingError, Sources, data_of, field_of
 
 Object = Mapping[str, Any]
 
-DAEMONS = ("slurmctld", "slurmd", "slurmrestd", "slurmdbd", "mariadb", "login", "sacctmgr", "slurm-actor", "kueue")
-"""Values of the label `app.kubernetes.io/name` of pods that run as processes."""
+ASKS_THE_CLOUD = ("gpuplatform-exporter",)
+DAEMONS = (
+    *("slurmctld", "slurmd", "slurmrestd", "slurmdbd", "mariadb", "login", "sacctmgr", "slurm-actor", "kueue"),
+    *ASKS_THE_CLOUD,
+)
+"""Values of the label `app.kubernetes.io/name` of pods that run as processes; some of them ask Crusoe's API."""
 
 API_PORT = 443
 """The port of the Service `kubernetes`."""

@@ -6,10 +6,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from localcloud.slurm import plan
 from localcloud.slurm.plan import expanded, specification
 from localcloud.slurm.volumes import MissingError
 from tests.unit.localcloud_slurm.support import Json, around, container, pod
+
+
+def test_pods_that_are_processes_are_left_alone_by_what_plays_the_others() -> None:
+    text = (Path(plan.__file__).parents[1] / "kubernetes" / "stages.yaml").read_text(encoding="utf-8")
+    stages: list[Json] = [each for each in yaml.safe_load_all(text) if each["spec"]["resourceRef"]["kind"] == "Pod"]
+    left = [
+        set(rule["values"])
+        for stage in stages
+        for rule in stage["spec"]["selector"]["matchExpressions"]
+        if plan.NAME_LABEL in rule["key"]
+    ]
+    assert left
+    assert all(names == set(plan.DAEMONS) for names in left)
 
 
 def only(each: Json, surroundings: Any = None, **spec: Any) -> Json:
