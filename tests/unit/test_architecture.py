@@ -17,6 +17,7 @@ OURS = {
     "components",
     "crusoe",
     "drill",
+    "exporter",
     "policies",
     "gitops",
     "environments",
@@ -41,7 +42,10 @@ ALLOWED: dict[str, set[str]] = {
     "gitops": {"gitops", "crusoe.catalog", "crusoe.rules"},
     "environments": {"environments", "components", "crusoe"},
     # It asks each system as anybody would: the API through the signed client, all else through programs.
-    "drill": {"drill", "crusoe.client"},
+    # What is measured of a recovery is the exporter's to say.
+    "drill": {"drill", "crusoe.client", "exporter.figures"},
+    # It reads what the actor and jobs write, as they do, and signs as the client does.
+    "exporter": {"exporter", "actor", "crusoe.client", "training.codes", "training.progress"},
     "localcloud": {"localcloud", "tools"},
     "training": {"training"},
     "training.vm_types": {"training", "crusoe.catalog"},
@@ -57,11 +61,13 @@ HEAVY = {
     "cryptography",
     "fastapi",
     "drill",
+    "exporter",
     "httpx",
     "jinja2",
     "kubernetes",
     "localcloud",
     "playwright",
+    "prometheus_client",
     "pulumi_kubernetes.apps.v1.Deployment",
     "pulumi_kubernetes.core.v1.Pod",
     "pulumi_kubernetes.rbac.v1.ClusterRole",
@@ -135,6 +141,12 @@ def test_the_actor_needs_nothing_but_python() -> None:
     # It runs in the cluster from a stock image, as files.
     foreign = {name.split(".")[0] for module, path in modules("actor") for name in imports(path, module)}
     assert foreign - sys.stdlib_module_names == {"actor"}
+
+
+def test_the_exporter_needs_python_and_one_library() -> None:
+    # It runs in the cluster from a stock image, as files that `components.exporter` picks.
+    foreign = {name.split(".")[0] for module, path in modules("exporter") for name in imports(path, module)}
+    assert foreign - sys.stdlib_module_names == {"exporter", "actor", "crusoe", "training", "prometheus_client"}
 
 
 def test_of_the_training_job_only_three_modules_need_pytorch_to_be_imported() -> None:
