@@ -15,9 +15,10 @@ from typing import Annotated
 import pulumi
 from pydantic import Field
 
-from components import autoclusters, cluster, network, node_pools, storage
+from components import autoclusters, cluster, exporter, network, node_pools, storage
 from components.autoclusters import AutoClusters, AutoClustersSettings
 from components.cluster import Cluster, ClusterSettings
+from components.exporter import ExporterSettings
 from components.gpu_sharing import settings as gpu_sharing_settings
 from components.gpu_sharing.settings import GpuSharingSettings
 from components.network import Network, NetworkSettings
@@ -105,6 +106,11 @@ class PlatformSettings(Settings):
             {"pools": {"train": {"training": {"floor": 8}, "inference": {"chat": {"gpusPerReplica": 4, "floor": 5}}}}}
         ],
     )
+    exporter: ExporterSettings | None = Field(
+        default=None,
+        description="The exporter of the platform's own metrics; none unless it is here.",
+        examples=[{"apiKey": {"id": "AbCdEf0123456789", "secret": "exporterSecretKey"}}],
+    )
 
 
 def findings(platform: Plain, stack: str) -> Iterator[Finding]:
@@ -143,6 +149,7 @@ def findings(platform: Plain, stack: str) -> Iterator[Finding]:
     )
     disks = table(platform.get("storage"))
     yield from storage.findings(disks, f"{KEY}.storage", stack)
+    yield from exporter.findings(table(platform.get("exporter")), f"{KEY}.exporter")
     if platform.get("slurm") is not None:
         yield from slurm_settings.findings(
             table(platform.get("slurm")),
@@ -252,6 +259,7 @@ class Platform(pulumi.ComponentResource):
             opts=part,
         )
         self.login_host = ""
+        ready: list[pulumi.Resource] = [*self.node_pools.pools.values()]
         slurm: Mapping[str, object] = NO_SLURM
         slurm_kubeconfig: pulumi.Input[str] = ""
         sharing, promises = None, dict[str, object]()
@@ -293,6 +301,20 @@ class Platform(pulumi.ComponentResource):
             )
             self.login_host = declared.login_host
             slurm, slurm_kubeconfig = declared.expected, declared.kubeconfig
+            ready.append(declared)
+        if settings.exporter:
+            exporter.Exporter(
+                f"{name}-exporter",
+                settings.exporter,
+                place=exporter.Place(settings.cloud.endpoint, settings.cloud.project, location),
+                pools=pools,
+                slurm=settings.slurm,
+                sharing=sharing.plan if sharing else None,
+                cluster=self.cluster,
+                after=ready,
+                secrets=secrets,
+                opts=part,
+            )
         self.outputs = {
             "clusterId": self.cluster.cluster.id,
             "kubeconfig": self.cluster.kubeconfig,

@@ -14,7 +14,9 @@ from components.slurm.charts import NAMESPACE, NAMESPACE_MARIADB, NAMESPACE_OPER
 from components.slurm.objects import SSH_PORT
 
 _NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+_NAME_LABEL = "app.kubernetes.io/name"
 MONITORING = "monitoring"
+EXPORTER = "gpuplatform-exporter"
 REST_PORT, CONTROLLER_PORT = 6820, 6817
 
 
@@ -22,19 +24,20 @@ def specs(*, database: bool) -> dict[str, dict[str, Any]]:
     """Each policy's spec, by its name. Traffic out of the pods is free: jobs fetch data and models."""
     policies: dict[str, dict[str, Any]] = {
         "within": {
-            "podSelector": {},
+            # Jobs run in this namespace too, and what the exporter tells is not for everybody.
+            "podSelector": {"matchExpressions": [{"key": _NAME_LABEL, "operator": "NotIn", "values": [EXPORTER]}]},
             "policyTypes": ["Ingress"],
             "ingress": [{"from": [{"podSelector": {}}]}],
         },
         "operator": {
             "podSelector": {"matchLabels": {"app.kubernetes.io/name": "slurmrestd"}},
             "policyTypes": ["Ingress"],
-            "ingress": [_from(NAMESPACE_OPERATOR, REST_PORT)],
+            "ingress": [within(NAMESPACE_OPERATOR, REST_PORT)],
         },
         "metrics": {
             "podSelector": {"matchLabels": {"app.kubernetes.io/name": "slurmctld"}},
             "policyTypes": ["Ingress"],
-            "ingress": [_from(MONITORING, CONTROLLER_PORT)],
+            "ingress": [within(MONITORING, CONTROLLER_PORT)],
         },
         "login": {
             "podSelector": {"matchLabels": {"app.kubernetes.io/name": "login"}},
@@ -47,7 +50,7 @@ def specs(*, database: bool) -> dict[str, dict[str, Any]]:
         policies["database"] = {
             "podSelector": {"matchLabels": {"app.kubernetes.io/name": "mariadb"}},
             "policyTypes": ["Ingress"],
-            "ingress": [_from(NAMESPACE_MARIADB, 3306)],
+            "ingress": [within(NAMESPACE_MARIADB, 3306)],
         }
     return policies
 
@@ -67,7 +70,8 @@ def declare(
         )
 
 
-def _from(namespace: str, port: int) -> dict[str, Any]:
+def within(namespace: str, port: int) -> dict[str, Any]:
+    """A rule that lets a namespace reach a port."""
     return {
         "from": [{"namespaceSelector": {"matchLabels": {_NAMESPACE_LABEL: namespace}}}],
         "ports": [{"port": port, "protocol": "TCP"}],
