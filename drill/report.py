@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from drill.losses import Comparison, Step
 from drill.scenarios import Scenario
 from drill.stages import Moment, Owner, Story
 from drill.verdict import Verdict, wanted
+from exporter.figures import Moment as Named
+from exporter.figures import figures
 
 OWNERS: Mapping[Owner, str] = {
     "delay": "settable delays",
@@ -63,6 +65,12 @@ class Report:
         return sorted(self.reached.values(), key=lambda moment: moment.at)
 
     @property
+    def figures(self) -> dict[str, float]:
+        """The recovery figures, as the platform's exporter has them."""
+        named: tuple[Named, ...] = get_args(Named)
+        return figures({key: self.reached[key].at for key in named if key in self.reached})
+
+    @property
     def resume_seconds(self) -> float | None:
         """From the failure to the first step after it."""
         if "stepping" not in self.reached or "fault" not in self.reached:
@@ -91,6 +99,9 @@ def text(report: Report) -> str:
     if report.resume_seconds is not None:
         lines += ["", f"  From the failure to the next step: {report.resume_seconds:.1f} s, of which"]
         lines += [f"    {seconds:6.1f} s  {OWNERS[owner]}" for owner, seconds in report.shares.items()]
+    if report.figures:
+        named = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in report.figures.items())
+        lines += ["", f"  Recovery figures: {named}"]
     lines += _of_losses(report.compared)
     for each in report.sums:
         terms = " + ".join(f"{name} {seconds:g}" for name, seconds in each.terms.items())
@@ -138,6 +149,7 @@ def as_json(report: Report) -> dict[str, Any]:
             for moment in report.ordered
         ],
         "resumeSeconds": report.resume_seconds,
+        "figures": {name: round(seconds, 3) for name, seconds in report.figures.items()},
         "shares": dict(report.shares),
         "losses": None
         if compared is None

@@ -317,11 +317,19 @@ class Project:
 
     def change_settings(self, changes: Mapping[str, Any]) -> None:
         """Lays `changes` over the stack file's settings."""
-        content = cast(Json, yaml.safe_load(self.stack_file.read_text()))
-        # Pulumi writes the project's name before the key once it has written the file.
-        key = next(key for key in content["config"] if key.rpartition(":")[2] == "platform")
+        content, key = self._settings_file()
         content["config"][key] = merge(content["config"][key], changes)
         self.stack_file.write_text(yaml.safe_dump(content, sort_keys=False))
+
+    def settings(self) -> Json:
+        """The settings in the stack file."""
+        content, key = self._settings_file()
+        return content["config"][key]
+
+    def _settings_file(self) -> tuple[Json, str]:
+        content = cast(Json, yaml.safe_load(self.stack_file.read_text()))
+        # Pulumi writes the project's name before the key once it has written the file.
+        return content, next(key for key in content["config"] if key.rpartition(":")[2] == "platform")
 
     def pulumi(self, *arguments: str, check: bool = True, seconds: float = COMMAND_SECONDS) -> Result:
         """Runs the real CLI without a terminal."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import psutil
 import pytest
-import yaml
 
 from tests.harness import ROOT, Cloud, Project, Result, ended, until
 from tests.integration.slurm.conftest import Site
@@ -37,8 +36,7 @@ class Ground:
 
     def started(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a drill; what it says on standard error comes with the rest."""
-        settings = yaml.safe_load(self.project.stack_file.read_text())["config"]["platform"]
-        given = json.dumps({"outputs": self.project.outputs("--show-secrets"), "settings": settings})
+        given = json.dumps({"outputs": self.project.outputs("--show-secrets"), "settings": self.project.settings()})
         command = [
             *(sys.executable, "-m", "drill", "--stack=dev", f"--kubectl={places.BIN / 'kubectl'}"),
             *(f"--folder={self.reports}", f"--local-state={self.project.cloud.state}", *arguments),
@@ -100,13 +98,18 @@ def _line(process: psutil.Process) -> list[str]:
 @pytest.fixture(scope="module")
 def ground(cloud: Cloud, folder: Path) -> Ground:
     """The dev stack as it is shipped, up."""
+    project = Project(folder / "ground", cloud, "dev")
+    project.init()
+    project.use_settings("dev", slurm=True)
+    return grounded(project)
+
+
+def grounded(project: Project) -> Ground:
+    """A stack with Slurm, brought up."""
     try:
         slurm_root(TRAINING)
     except ToolMissingError as error:
         pytest.skip(str(error))
-    project = Project(folder / "ground", cloud, "dev")
-    project.init()
-    project.use_settings("dev", slurm=True)
     project.up()
     return Ground(project, Site(project))
 

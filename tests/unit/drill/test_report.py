@@ -14,6 +14,7 @@ from drill.conduct import conclude
 from drill.observations import read, write
 from drill.report import Report, as_json, text
 from drill.scenarios import BY_NAME
+from exporter.figures import FIGURES
 from tests.unit.drill.making import steps, whole
 
 RUN = [*steps(0, 50), *steps(40, 119, 1)]
@@ -58,6 +59,14 @@ def test_json_holds_the_same(report: Report) -> None:
     assert (found["verdict"], found["resumeSeconds"], found["losses"]["lost"]) == ("PASS", 16.0, [11])
     assert [each["stage"] for each in found["stages"]][:3] == ["submitted", "training", "fault"]
     assert sum(found["shares"].values()) == pytest.approx(16.0)
+
+
+def test_the_figures_are_those_of_the_exporter(report: Report) -> None:
+    found, at = as_json(report)["figures"], {key: moment.at for key, moment in report.reached.items()}
+    assert set(found) == set(FIGURES)
+    for name, (first, last) in FIGURES.items():
+        assert found[name] == pytest.approx(max(0.0, at[last] - at[first]), abs=0.001)
+    assert f"Recovery figures: detect {found['detect']:.1f} s" in text(report)
 
 
 def test_a_failed_drill_says_why() -> None:
