@@ -5,8 +5,10 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
+from typing import get_args
 
 from tools.errors import ToolError
+from tools.releases import Need
 from tools.slurm_root.packages import CONTENTS
 from tools.slurm_root.root import folder as slurm_root
 from tools.toolchain import binary, ensure
@@ -27,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--for",
             dest="need",
-            choices=("dev", "cloud", "browser", "kueue", "training", "workflows"),
+            choices=get_args(Need),
             default="dev",
             help="default: %(default)s",
         )

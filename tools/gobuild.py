@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.errors import BuildError
 from tools.network import Network
-from tools.releases import Release
+from tools.releases import GoModule, Release
 
 BUILD_SECONDS = 3600.0
 """How long one Go command may take."""
@@ -84,10 +84,13 @@ def build(
     Raises:
         BuildError: Go is not there, a source can't be had or is not the one that go.sum pins, or the build fails.
     """
+    recipe = release.go
+    if recipe is None:
+        raise BuildError("it is not built with Go here")
     if shutil.which("go", path=environ.get("PATH")) is None:
         raise BuildError("there is no `go` on PATH")
     module = folder / ".module"
-    shutil.copytree(modules / release.go.module, module, ignore=shutil.ignore_patterns("*.json"))
+    shutil.copytree(modules / recipe.module, module, ignore=shutil.ignore_patterns("*.json"))
     log = folder / ".go.log"
     environment = _environment(environ)
 
@@ -100,21 +103,20 @@ def build(
         # Go would wait half a minute for each source; this way it says at once what its cache lacks.
         environment["GOPROXY"] = "off"
     try:
-        _compile(release, module, folder, go)
+        _compile(release, recipe, module, folder, go)
     except BuildError as error:
         if trouble is None:
             raise
         raise BuildError(f"the Go module proxy can't be reached ({trouble}); without it {error}") from error
     missing = [name for name in release.binaries if not (folder / name).is_file()]
     if missing:
-        raise BuildError(f"the build of {release.go.module} gave no {', '.join(missing)}")
+        raise BuildError(f"the build of {recipe.module} gave no {', '.join(missing)}")
     shutil.rmtree(module)
     log.unlink()
     log.with_suffix(".out").unlink()
 
 
-def _compile(release: Release, module: Path, folder: Path, go: Callable[..., str]) -> None:
-    recipe = release.go
+def _compile(release: Release, recipe: GoModule, module: Path, folder: Path, go: Callable[..., str]) -> None:
     if recipe.embed_module is not None:
         go("mod", "download", recipe.embed_module)
         source = Path(go("list", "-m", "-f", "{{.Dir}}", recipe.embed_module))

@@ -7,14 +7,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-Need = Literal["browser", "cloud", "dev", "kueue", "training", "workflows"]
+from tools.slurm_root.pins import Pin
+
+Need = Literal["browser", "cloud", "dev", "kueue", "monitoring", "training", "workflows"]
 """What the tools are for: an `up` against a real environment, also the local cloud and everything around it, or by
-itself what only a local cloud with Kueue needs, and what looks at workflows."""
+itself what only a local cloud with Kueue needs, what tries alerts and their delivery, and what looks at workflows."""
 
 _KINDS: Mapping[Need, tuple[Need, ...]] = {
     "cloud": ("cloud",),
     "dev": ("cloud", "dev"),
     "kueue": ("kueue",),
+    "monitoring": ("monitoring",),
     "workflows": ("workflows",),
     "browser": (),  # Debian packages, pinned in tools/slurm_root
     "training": (),  # the same
@@ -32,6 +35,19 @@ class Download:
     companions: tuple[str, ...] = ()
     arch: Mapping[str, str] = field(default_factory=dict[str, str])
     sha256: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Debian:
+    """Debian's packages of a release, for products whose Go build takes too long.
+
+    `members` are the paths inside the packages by the name of the binary, `packages` the pinned files by platform,
+    `snapshot` a moment at which Debian's archive had them all.
+    """
+
+    snapshot: str
+    members: Mapping[str, str]
+    packages: Mapping[str, tuple[Pin, ...]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +74,8 @@ class Release:
     needed_for: Need
     seconds: int
     download: Download | None
-    go: GoModule
+    go: GoModule | None = None
+    debian: Debian | None = None
     installed: str | None = None
     probe: tuple[str, ...] | None = None
     probes: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -84,29 +101,18 @@ class Release:
 
 
 def _release(name: str, table: Mapping[str, Any]) -> Release:
-    go: Mapping[str, Any] = table["go"]
-    embed: Mapping[str, Any] = go.get("embed", {})
-    keep: Mapping[str, Any] = go.get("keep", {})
     return Release(
         name=name,
         version=table["version"],
         binaries=tuple(table["binaries"]),
         needed_for=table["needed_for"],
-        seconds=table["seconds"],
+        seconds=table.get("seconds", 0),
         installed=table.get("installed"),
         probe=tuple(table["probe"]) if "probe" in table else None,
         probes={binary: tuple(arguments) for binary, arguments in table.get("probes", {}).items()},
         download=_download(table["download"]) if "download" in table else None,
-        go=GoModule(
-            module=go["module"],
-            packages=go["packages"],
-            flags=tuple(go.get("flags", ())),
-            ldflags=go.get("ldflags", ""),
-            embed_module=embed.get("module"),
-            embed_files=tuple(embed.get("files", ())),
-            keep_module=keep.get("module"),
-            keep_folders=keep.get("folders", {}),
-        ),
+        go=_go(table["go"]) if "go" in table else None,
+        debian=_debian(table["debian"]) if "debian" in table else None,
     )
 
 
@@ -120,6 +126,26 @@ def _download(table: Mapping[str, Any]) -> Download:
         arch=table.get("arch", {}),
         sha256=table.get("sha256", {}),
     )
+
+
+def _go(table: Mapping[str, Any]) -> GoModule:
+    embed: Mapping[str, Any] = table.get("embed", {})
+    keep: Mapping[str, Any] = table.get("keep", {})
+    return GoModule(
+        module=table["module"],
+        packages=table["packages"],
+        flags=tuple(table.get("flags", ())),
+        ldflags=table.get("ldflags", ""),
+        embed_module=embed.get("module"),
+        embed_files=tuple(embed.get("files", ())),
+        keep_module=keep.get("module"),
+        keep_folders=keep.get("folders", {}),
+    )
+
+
+def _debian(table: Mapping[str, Any]) -> Debian:
+    packages = {platform: tuple(Pin(**pin) for pin in pins) for platform, pins in table["packages"].items()}
+    return Debian(table["snapshot"], table["members"], packages)
 
 
 @cache

@@ -3,7 +3,7 @@
 1. A fitting tool that is already there: in the per-user cache, where another program installs it, or on PATH and
    saying the pinned version when asked.
 2. The official download, compared with its checksum.
-3. A Go build from the wrapper modules in tools/go.
+3. A Go build from the wrapper modules in tools/go, or Debian's packages, whichever versions.toml has.
 4. An error that says what is missing and how to get it.
 
 What is fetched lies in a per-user cache, one folder for each release, version and platform, so that a second clone
@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools import browser, links, places
+from tools import browser, debian, links, places
 from tools.download import download
 from tools.errors import BuildError, DownloadError, ToolMissingError
 from tools.gobuild import build
@@ -133,16 +133,26 @@ class Toolchain:
             return
         for leftover in partial.iterdir():
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        way, ways_out = (
+            ("Go build", "Go with its module proxy") if release.go else ("Debian package", "a Debian mirror")
+        )
         try:
-            with self._reporter.step(f"{title}: building with Go", release.seconds) as step:
-                build(release, self._modules, partial, self._environ, self._network, step.tick)
-        except BuildError as error:
+            self._make(release, title, partial)
+        except (BuildError, DownloadError) as error:
             names = " and ".join(release.binaries)
             raise ToolMissingError(
-                f"{title} is missing. Its official download failed: {download_trouble}. Its Go build failed: {error}.\n"
-                f"Put {names} {release.version} on PATH, or give this machine a way to the download or Go with its "
-                "module proxy, then run this again."
+                f"{title} is missing. Its official download failed: {download_trouble}. Its {way} failed: {error}.\n"
+                f"Put {names} {release.version} on PATH, or give this machine a way to the download or {need}, "
+                "then run this again."
             ) from error
+
+    def _make(self, release: Release, title: str, partial: Path) -> None:
+        if release.go is None:
+            with self._reporter.step(f"{title}: downloading Debian packages") as step:
+                debian.take(release, self._platform, partial, self._environ, self._network, step.tick)
+            return
+        with self._reporter.step(f"{title}: building with Go", release.seconds) as step:
+            build(release, self._modules, partial, self._environ, self._network, step.tick)
 
     def _download(self, release: Release, title: str, partial: Path) -> None:
         if release.download is None:

@@ -54,11 +54,11 @@ def _environ(*, tools: bool) -> dict[str, str]:
 
 
 def _get_more(session: Session) -> None:
-    """Have what only some tests need (a browser, Kueue, training, workflows) before any test has to wait for it.
+    """Have what only some tests need (a browser, Kueue, alerts, training, workflows) before any test has to wait for it.
 
     A machine that can't have it is told so; it has the other tests.
     """
-    for need in ("browser", "kueue", "training", "workflows"):
+    for need in ("browser", "kueue", "monitoring", "training", "workflows"):
         try:
             ensure(need)
         except ToolMissingError as error:

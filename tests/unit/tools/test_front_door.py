@@ -417,7 +417,7 @@ def test_tests_get_what_few_need_before_they_begin_and_go_on_without_it(
     assert checks.test(Session("dev", tier="unit")) == 0
     assert asked == []
     assert checks.test(Session("dev", tier="integration")) == 0
-    assert asked == ["dev", "browser", "kueue", "training", "workflows"]
+    assert asked == ["dev", "browser", "kueue", "monitoring", "training", "workflows"]
     assert len(ran) == 2
 
 

@@ -15,7 +15,7 @@ from tests.unit.tools.support import release
 from tools.errors import BuildError
 from tools.gobuild import build
 from tools.network import Network
-from tools.releases import Release
+from tools.releases import GoModule, Release
 
 # Says what it was asked, knows no proxy, and writes what -o names.
 GO = """#!/bin/sh
@@ -73,6 +73,11 @@ def gadget() -> Release:
     return release("http://127.0.0.1:9")
 
 
+def recipe_of(release: Release) -> GoModule:
+    assert release.go is not None
+    return release.go
+
+
 def nothing() -> None:
     """No progress to show."""
 
@@ -98,7 +103,9 @@ def test_the_module_in_the_clone_stays_as_it_is(go: Go, gadget: Release, modules
 
 def test_several_packages_go_into_the_folder(go: Go, gadget: Release, modules: Path, target: Path, network: Network):
     two = replace(
-        gadget, binaries=("a", "b"), go=replace(gadget.go, packages={"a": "example.com/a", "b": "example.com/b"})
+        gadget,
+        binaries=("a", "b"),
+        go=replace(recipe_of(gadget), packages={"a": "example.com/a", "b": "example.com/b"}),
     )
     go.does('for last; do :; done; while [ "$1" != -o ]; do shift; done; touch "$2a" "$2b"; exit 0')
     build(two, modules, target, go.environ, network, nothing)
@@ -108,7 +115,9 @@ def test_several_packages_go_into_the_folder(go: Go, gadget: Release, modules: P
 def test_embedded_files_come_from_the_module(go: Go, gadget: Release, modules: Path, target: Path, network: Network):
     (go.folder / "cmd").mkdir()
     (go.folder / "cmd" / "schema.json").write_text("schema")
-    embedding = replace(gadget, go=replace(gadget.go, embed_module="example.com/up", embed_files=("cmd/schema.json",)))
+    embedding = replace(
+        gadget, go=replace(recipe_of(gadget), embed_module="example.com/up", embed_files=("cmd/schema.json",))
+    )
     go.does('cp schema.json "$GO_SOURCE/seen"')
     build(embedding, modules, target, go.environ, network, nothing)
     assert (go.folder / "seen").read_text() == "schema"
@@ -124,7 +133,7 @@ def test_a_folder_of_the_module_is_kept_and_can_be_removed(
     # As in Go's own cache.
     (chart / "templates" / "all.yaml").chmod(0o444)
     (chart / "templates").chmod(0o555)
-    recipe = replace(gadget.go, keep_module="example.com/gadget", keep_folders={"chart": "charts/gadget"})
+    recipe = replace(recipe_of(gadget), keep_module="example.com/gadget", keep_folders={"chart": "charts/gadget"})
     build(replace(gadget, go=recipe), modules, target, go.environ, network, nothing)
     kept = target / "chart" / "templates" / "all.yaml"
     assert kept.read_text() == "kind: Gadget"

@@ -7,7 +7,7 @@ import pytest
 
 from tools import releases
 from tools.places import GO_MODULES, ROOT
-from tools.releases import Download, Release
+from tools.releases import Debian, Download, GoModule, Release
 
 ALL = releases.load()
 
@@ -27,12 +27,30 @@ def test_every_template_fills(release: Release, download: Download, platform: st
     assert platform in download.platforms
 
 
-@pytest.mark.parametrize("release", ALL, ids=lambda release: release.name)
-def test_every_release_can_be_built_from_a_module_with_pinned_sources(release: Release):
-    module = GO_MODULES / release.go.module
-    assert set(release.go.packages) == set(release.binaries)
+BUILT = [(release, release.go) for release in ALL if release.go]
+PACKAGED = [(release, release.debian) for release in ALL if release.debian]
+
+
+@pytest.mark.parametrize(("release", "go"), BUILT, ids=[release.name for release, _ in BUILT])
+def test_a_build_is_from_a_module_with_pinned_sources(release: Release, go: GoModule):
+    module = GO_MODULES / go.module
+    assert set(go.packages) == set(release.binaries)
     assert (module / "go.sum").stat().st_size > 1000
-    assert "{" not in release.fill(release.go.ldflags, "any-any")
+    assert "{" not in release.fill(go.ldflags, "any-any")
+
+
+@pytest.mark.parametrize(("release", "debian"), PACKAGED, ids=[release.name for release, _ in PACKAGED])
+@pytest.mark.parametrize("platform", ["linux-amd64", "linux-arm64"])
+def test_debian_packages_are_of_the_release_and_pinned(release: Release, debian: Debian, platform: str):
+    assert set(debian.members) == set(release.binaries)
+    for pin in debian.packages[platform]:
+        assert f"_{release.version}" in pin.path
+        assert pin.path.endswith(f"_{platform.removeprefix('linux-')}.deb")
+        assert len(pin.sha256) == 64
+
+
+def test_every_release_has_a_way_besides_the_download():
+    assert [release.name for release in ALL if not (release.go or release.debian)] == []
 
 
 def test_go_modules_require_the_pinned_versions():
@@ -43,9 +61,9 @@ def test_go_modules_require_the_pinned_versions():
         "kwok": "sigs.k8s.io/kwok",
         "kueue": "sigs.k8s.io/kueue",
     }
-    for release in ALL:
+    for release, go in BUILT:
         if release.name in required:
-            text = (GO_MODULES / release.go.module / "go.mod").read_text()
+            text = (GO_MODULES / go.module / "go.mod").read_text()
             found = re.search(rf"{re.escape(required[release.name])} v(\S+)", text)
             assert found is not None
             assert found[1] == release.version
@@ -59,7 +77,8 @@ def test_a_real_environment_needs_only_pulumi_and_its_kubernetes_plugin():
 def test_what_few_need_is_fetched_only_when_it_is_asked_for():
     assert [release.name for release in releases.needed_for("kueue", ALL)] == ["kueue"]
     assert [release.name for release in releases.needed_for("workflows", ALL)] == ["actionlint"]
-    few = {"kueue", "actionlint"}
+    assert [release.name for release in releases.needed_for("monitoring", ALL)] == ["prometheus", "alertmanager"]
+    few = {"kueue", "actionlint", "prometheus", "alertmanager"}
     assert [*releases.needed_for("dev", ALL)] == [release for release in ALL if release.name not in few]
 
 
@@ -79,5 +98,5 @@ def test_no_other_file_names_a_version():
 def test_the_file_has_no_unknown_keys():
     with (ROOT / "tools" / "versions.toml").open("rb") as file:
         tables = tomllib.load(file)
-    known = {"version", "binaries", "needed_for", "seconds", "probe", "probes", "installed", "download", "go"}
+    known = {"version", "binaries", "needed_for", "seconds", "probe", "probes", "installed", "download", "go", "debian"}
     assert {key for table in tables.values() for key in table} <= known
