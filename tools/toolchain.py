@@ -133,9 +133,7 @@ class Toolchain:
             return
         for leftover in partial.iterdir():
             shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
-        way, ways_out = (
-            ("Go build", "Go with its module proxy") if release.go else ("Debian package", "a Debian mirror")
-        )
+        way, need = ("Go build", "Go with its module proxy") if release.go else ("Debian package", "a Debian mirror")
         try:
             self._make(release, title, partial)
         except (BuildError, DownloadError) as error:
