@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 REPLACE_NODE = "REPLACE_NODE"
 OFF = "OFF"
 
-_OF_APPLICATIONS = frozenset(f"XID_{code}" for code in (13, 31, 43, 45, 94))
+OF_APPLICATIONS = frozenset(f"XID_{code}" for code in (13, 31, 43, 45, 94))
+"""Issues that mean an error of what runs on the GPU: they come back on every node that it is moved to."""
 
 
 def minimum_version(value: object) -> str | None:
@@ -175,7 +176,7 @@ def unwise(path: str, actions_value: object) -> list[Finding]:
             "Leave it OFF, and look at the job first",
         )
         for issue, action in table(actions_value).items()
-        if action == REPLACE_NODE and issue in _OF_APPLICATIONS
+        if action == REPLACE_NODE and issue in OF_APPLICATIONS
     ]
 
 
