@@ -7,7 +7,7 @@ from typing import cast
 import pulumi
 from pulumi.runtime.config import is_config_secret
 
-from components.platform import KEY, PlatformSettings, findings, findings_of_the_whole
+from components.platform import KEY, PlatformSettings, findings, findings_of_secrets, findings_of_the_whole
 from components.settings import SettingsError, parse
 
 
@@ -35,12 +35,20 @@ def load() -> PlatformSettings:
     except pulumi.ConfigTypeError:
         document = None
     try:
-        return read(document, stack)
+        settings = read(document, stack)
+        _check_secrets(settings, config)
     except SettingsError as error:
         lines = "\n".join(f"  {finding}" for finding in error.findings)
         raise pulumi.RunError(
             f"the settings of stack {stack} can't be used, and nothing was changed:\n{lines}"
         ) from None
+    return settings
+
+
+def _check_secrets(settings: PlatformSettings, config: pulumi.Config) -> None:
+    """Raise `SettingsError` where a secret of the stack can't be what the settings say that it is."""
+    if found := [*findings_of_secrets(settings, config.get)]:
+        raise SettingsError(found)
 
 
 def secret_refusal(stack: str, stack_file: Path) -> str:

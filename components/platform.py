@@ -23,6 +23,8 @@ from components.gpu_sharing import settings as gpu_sharing_settings
 from components.gpu_sharing.settings import GpuSharingSettings
 from components.network import Network, NetworkSettings
 from components.node_pools import NodePools, NodePoolSettings
+from components.observability import settings as observability_settings
+from components.observability.settings import ObservabilitySettings
 from components.settings import Form, Plain, Settings
 from components.slurm import settings as slurm_settings
 from components.slurm.settings import SlurmSettings
@@ -38,6 +40,9 @@ KEY = "platform"
 
 NO_SLURM: Mapping[str, object] = {"mode": "none", "clusterName": "", "nodeSets": {}, "partitions": []}
 """The output `slurm` of a stack without it."""
+
+NO_OBSERVABILITY: Mapping[str, object] = {"stack": "none", "routes": {}}
+"""The output `observability` of a stack without it."""
 
 Endpoint = Annotated[
     str,
@@ -111,6 +116,11 @@ class PlatformSettings(Settings):
         description="The exporter of the platform's own metrics; none unless it is here.",
         examples=[{"apiKey": {"id": "AbCdEf0123456789", "secret": "exporterSecretKey"}}],
     )
+    observability: ObservabilitySettings | None = Field(
+        default=None,
+        description="Monitoring, alerts and dashboards; none unless it is here.",
+        examples=[{"routes": {"oncall": {"kind": "pagerduty", "secret": "pagerdutyKey", "severities": ["page"]}}}],
+    )
 
 
 def findings(platform: Plain, stack: str) -> Iterator[Finding]:
@@ -171,6 +181,8 @@ def findings(platform: Plain, stack: str) -> Iterator[Finding]:
             slurm_path=f"{KEY}.slurm",
         )
         yield from gpu_sharing_settings.not_yet(table(platform.get("gpuSharing")), f"{KEY}.gpuSharing")
+    if platform.get("observability") is not None:
+        yield from observability_settings.findings(table(platform.get("observability")), f"{KEY}.observability")
 
 
 def findings_of_the_whole(settings: PlatformSettings, stack: str) -> Iterator[Finding]:
@@ -190,6 +202,12 @@ def findings_of_the_whole(settings: PlatformSettings, stack: str) -> Iterator[Fi
         yield from plan.findings(
             settings.slurm, pools, settings.storage.disks, f"{KEY}.slurm", stack=stack, split=split
         )
+
+
+def findings_of_secrets(settings: PlatformSettings, look: Callable[[str], str | None]) -> Iterator[Finding]:
+    """Check the stack's secrets where what they are for would only tell when it is too late."""
+    if settings.observability:
+        yield from observability_settings.secret_findings(settings.observability, f"{KEY}.observability", look)
 
 
 class Platform(pulumi.ComponentResource):
@@ -315,6 +333,26 @@ class Platform(pulumi.ComponentResource):
                 secrets=secrets,
                 opts=part,
             )
+        observability: Mapping[str, object] = NO_OBSERVABILITY
+        if settings.observability:
+            from components.observability.observability import Observability, has
+
+            watched = Observability(
+                f"{name}-observability",
+                settings.observability,
+                has(
+                    settings.observability,
+                    pools,
+                    settings.auto_clusters.actions,
+                    settings.slurm,
+                    sharing.plan if sharing else None,
+                ),
+                cluster=self.cluster,
+                after=ready,
+                secrets=secrets,
+                opts=part,
+            )
+            observability = watched.expected
         self.outputs = {
             "clusterId": self.cluster.cluster.id,
             "kubeconfig": self.cluster.kubeconfig,
@@ -328,5 +366,6 @@ class Platform(pulumi.ComponentResource):
             "slurm": slurm,
             "slurmKubeconfig": slurm_kubeconfig,
             "gpuSharing": promises,
+            "observability": observability,
         }
         self.register_outputs(dict(self.outputs))

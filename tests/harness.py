@@ -305,9 +305,12 @@ class Project:
         if not slurm:
             shipped["config"][key].pop("slurm", None)
             shipped["config"][key].pop("gpuSharing", None)
+            shipped["config"][key].pop("observability", None)
         elif "slurm" in shipped["config"][key]:
             # The public registries can't be reached from a test.
             own["slurm"] = {"charts": {"source": "localcloud/charts"}}
+        if "observability" in shipped["config"][key]:
+            own["observability"] = {"chartSource": "localcloud/charts"}
         shipped["config"][key] = merge(merge(shipped["config"][key], own), changes or {})
         if self.stack_file.exists():
             salt = cast(Json, yaml.safe_load(self.stack_file.read_text())).get("encryptionsalt")

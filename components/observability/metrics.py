@@ -34,6 +34,11 @@ def _ours(kind: Kind, *labels: str) -> Metric:
     return Metric("gpuplatform", kind, labels)
 
 
+def _port() -> Metric:
+    """A counter of an InfiniBand port."""
+    return Metric("node-exporter", "counter", ("instance", "device", "port"))
+
+
 METRICS: Mapping[str, Metric] = {
     "gpuplatform_source_configured": _ours("gauge", "source"),
     "gpuplatform_source_last_success_timestamp_seconds": _ours("gauge", "source"),
@@ -95,15 +100,11 @@ METRICS: Mapping[str, Metric] = {
     "kube_node_info": Metric("kube-state-metrics", "gauge", ("node",)),
     "kube_deployment_status_replicas_available": Metric("kube-state-metrics", "gauge", ("namespace", "deployment")),
     "kube_statefulset_status_replicas_ready": Metric("kube-state-metrics", "gauge", ("namespace", "statefulset")),
-    "node_infiniband_port_data_received_bytes_total": Metric(
-        "node-exporter", "counter", ("instance", "device", "port")
-    ),
-    "node_infiniband_port_data_transmitted_bytes_total": Metric(
-        "node-exporter", "counter", ("instance", "device", "port")
-    ),
-    "node_infiniband_link_downed_total": Metric("node-exporter", "counter", ("instance", "device", "port")),
-    "node_infiniband_link_error_recovery_total": Metric("node-exporter", "counter", ("instance", "device", "port")),
-    "node_infiniband_symbol_error_total": Metric("node-exporter", "counter", ("instance", "device", "port")),
+    "node_infiniband_port_data_received_bytes_total": _port(),
+    "node_infiniband_port_data_transmitted_bytes_total": _port(),
+    "node_infiniband_link_downed_total": _port(),
+    "node_infiniband_link_error_recovery_total": _port(),
+    "node_infiniband_symbol_error_total": _port(),
     "node_network_receive_bytes_total": Metric("node-exporter", "counter", ("instance", "device")),
     "node_network_transmit_bytes_total": Metric("node-exporter", "counter", ("instance", "device")),
     "certmanager_certificate_expiration_timestamp_seconds": Metric(

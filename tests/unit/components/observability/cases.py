@@ -68,6 +68,8 @@ RUNNING = 'gpuplatform_pool_nodes_running{pool="train"}'
 WANTED = 'gpuplatform_pool_nodes_wanted{pool="train"}'
 SPARE = 'gpuplatform_pool_spare_hosts{pool="train"}'
 PENDING = 'gpuplatform_job_pending_for_nodes{job_id="7", partition="all"}'
+CERTIFICATE = 'certmanager_certificate_expiration_timestamp_seconds{name="webhook", exported_namespace="slinky"}'
+NOT_SENT = 'alertmanager_notifications_failed_total{integration="slack", reason="clientError"}'
 DEPLOYMENT = 'kube_deployment_status_replicas_available{namespace="%s", deployment="%s"}'
 ALL_THERE = {'gpuplatform_exporter_info{version="1"}': "1x60", 'kube_node_info{node="n1"}': "1x60"}
 
@@ -396,17 +398,13 @@ CASES: Mapping[str, Sequence[Case]] = {
     "CertificateNearExpiry": (
         fires(
             "in two days",
-            {
-                'certmanager_certificate_expiration_timestamp_seconds{name="webhook", exported_namespace="slinky"}': "172800x90"
-            },
+            {CERTIFICATE: "172800x90"},
             70,
             {"name": "webhook"},
         ),
         quiet(
             "in a month",
-            {
-                'certmanager_certificate_expiration_timestamp_seconds{name="webhook", exported_namespace="slinky"}': "2592000x90"
-            },
+            {CERTIFICATE: "2592000x90"},
             70,
         ),
     ),
@@ -506,13 +504,11 @@ CASES: Mapping[str, Sequence[Case]] = {
     "NotificationsFail": (
         fires(
             "some",
-            {'alertmanager_notifications_failed_total{integration="slack", reason="clientError"}': "0x5 0+1x60"},
+            {NOT_SENT: "0x5 0+1x60"},
             30,
             {"integration": "slack"},
         ),
-        quiet(
-            "none", {'alertmanager_notifications_failed_total{integration="slack", reason="clientError"}': "3x60"}, 30
-        ),
+        quiet("none", {NOT_SENT: "3x60"}, 30),
     ),
     "RulesFail": (
         fires(
