@@ -13,6 +13,7 @@ from tools.front_door.cleaning import clean
 from tools.front_door.console import console
 from tools.front_door.drill import drill
 from tools.front_door.environment import STATE, FrontDoorError, left_of_dev, shell_lines
+from tools.front_door.monitoring import test_alert
 from tools.front_door.recovery import is_empty, locks, spoken
 from tools.front_door.session import Session
 from tools.front_door.slurm import check, ensure_slurm_can_run, plan
@@ -211,6 +212,11 @@ COMMANDS = {
         check,
         lambda _: "docs/slurm.md explains the table; docs/troubleshooting.md, `A node stays drained`, what to do.",
         _TROUBLE,
+    ),
+    "test-alert": Command(
+        lambda s: f"Sending one alert through the Alertmanager of the stack {s.stack} to every route",
+        test_alert,
+        lambda _: "docs/observability.md, `Who is told`, explains routes and their secrets.",
     ),
     "plan": Command(
         lambda s: f"Showing who has what of the shared GPU pools of the stack {s.stack}; nothing is asked or changed",

@@ -40,16 +40,25 @@ def ensure_slurm_can_run(settings: Mapping[str, Any]) -> None:
 
 def check(session: Session) -> int:
     """Compare; return 0 where everything agrees. Reads state, Kubernetes and Slurm, and changes nothing."""
+    return with_kubectl(session, "components.slurm.check_command", _OUTPUTS, CHECK_SECONDS)
+
+
+def with_kubectl(session: Session, module: str, outputs: Sequence[str], seconds: float) -> int:
+    """Run a command of the program's that asks the stack's cluster, with outputs of the stack; return its exit status.
+
+    Raises:
+        FrontDoorError: there is no kubectl, or the outputs can't be read.
+    """
     kubectl = shutil.which("kubectl", path=session.environ["PATH"])
     if kubectl is None:
         raise FrontDoorError(
             "kubectl is not on PATH. Install it (https://kubernetes.io/docs/tasks/tools), or let this clone have its "
             "own with `python -m tools ensure --for dev`, then run this again."
         )
-    command = [sys.executable, "-m", "components.slurm.check_command", f"--kubectl={kubectl}", *session.arguments]
+    command = [sys.executable, "-m", module, f"--kubectl={kubectl}", *session.arguments]
     environ = {**os.environ, **direct(os.environ)}
     # By standard input: the kubeconfig is a secret, which command lines and variables show to others.
-    return run(command, environ, seconds=CHECK_SECONDS, given=json.dumps(read_outputs(session, _OUTPUTS)))
+    return run(command, environ, seconds=seconds, given=json.dumps(read_outputs(session, outputs)))
 
 
 def plan(session: Session) -> int:

@@ -158,6 +158,7 @@ def test_outputs(deployment: Deployment) -> None:
         "slurm": {"mode": "none", "clusterName": "", "nodeSets": {}, "partitions": []},
         "slurmKubeconfig": "",
         "gpuSharing": {},
+        "observability": {"stack": "none", "routes": {}},
     }
     assert deployment.secret_exports == {"kubeconfig"}
 

@@ -60,6 +60,7 @@ def test_go_modules_require_the_pinned_versions():
         "kubernetes": "k8s.io/kubernetes",
         "kwok": "sigs.k8s.io/kwok",
         "kueue": "sigs.k8s.io/kueue",
+        "alertmanager": "github.com/prometheus/alertmanager",
     }
     for release, go in BUILT:
         if release.name in required:
