@@ -8,7 +8,6 @@ waits for any of it: without monitoring everything runs on, and nobody is told.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 import pulumi
 
@@ -18,7 +17,9 @@ from components.kubernetes import KubernetesObject
 from components.node_pools import Pool
 from components.observability import alertmanager, monitors, stack
 from components.observability.alerts import all_rules
+from components.observability.dashboards import DASHBOARDS
 from components.observability.monitors import NAMESPACE, Manifest
+from components.observability.panels import written
 from components.observability.rules import Need, group, wanted
 from components.observability.settings import ObservabilitySettings
 from components.slurm.releases import release
@@ -27,7 +28,6 @@ from crusoe import catalog
 from crusoe.resources import GeneratedSecret
 from crusoe.rules.autoclusters import repairs_wanted
 
-_DASHBOARDS = Path(__file__).parent / "dashboards"
 _PASSWORD_CHARACTERS = 32
 
 
@@ -57,11 +57,6 @@ def has(
     return frozenset(need for need, there in found.items() if there)
 
 
-def dashboards() -> Mapping[str, str]:
-    """The dashboards (JSON) by name."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_DASHBOARDS.glob("*.json"))}
-
-
 def objects(settings: ObservabilitySettings, needs: frozenset[Need]) -> Sequence[Manifest]:
     """Monitors, rules and dashboards of a stack that has these things."""
     rules = group(wanted(all_rules(settings.limits.values), needs), settings.runbooks)
@@ -69,7 +64,7 @@ def objects(settings: ObservabilitySettings, needs: frozenset[Need]) -> Sequence
     return [
         *monitors.manifests(needs, settings.labels, forward),
         monitors.rule_object(rules, settings.labels),
-        *monitors.dashboard_objects(dashboards()),
+        *monitors.dashboard_objects({each.name: written(each) for each in DASHBOARDS}),
     ]
 
 

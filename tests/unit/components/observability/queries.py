@@ -46,12 +46,14 @@ def labels(query: str) -> set[str]:
 
 def faults(query: str) -> Iterator[str]:
     """What a query asks for that nobody exports."""
-    known: set[str] = {"le", "alertname", "alertstate", "severity"}
+    known = {"le"}
     for name in sorted(metrics(query)):
         if name in _RECORDS:
             known |= set(_RECORDS[name].labels)
         elif name in METRICS:
             known |= set(METRICS[name].labels)
-        elif name != "ALERTS":
+        elif name == "ALERTS":
+            known |= {"alertname", "alertstate", "severity", "node", "pool"}
+        else:
             yield f"nobody exports {name}"
     yield from (f"none of its series has the label {name}" for name in sorted(labels(query) - known))
