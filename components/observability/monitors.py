@@ -38,7 +38,12 @@ def manifests(has: frozenset[Need], labels: Mapping[str, str], forward: str | No
         found.append(_kueue())
     if forward:
         found.append(_forward(forward))
-    return [{**each, "metadata": {**each["metadata"], "labels": dict(labels)}} for each in found]
+    return [labelled(each, labels) for each in found]
+
+
+def labelled(manifest: Manifest, labels: Mapping[str, str]) -> Manifest:
+    """The object with labels; without any it says nothing of them, as the API server would keep none either."""
+    return {**manifest, "metadata": {**manifest["metadata"], "labels": dict(labels)}} if labels else manifest
 
 
 def _monitor(kind: str, name: str, namespace: str, spec: Manifest) -> Manifest:
@@ -72,7 +77,7 @@ def _slurmctld() -> Manifest:
 def _pods(name: str, labels: Mapping[str, str], endpoint: Manifest, *, within: str, on_nodes: bool = False) -> Manifest:
     relabelings = [_job(name), *([_NODE] if on_nodes else [])]
     spec = {
-        "namespaceSelector": {"matchNames": [within]},
+        "namespaceSelector": {"matchNames": [within]} if within else {"any": True},
         "selector": {"matchLabels": labels},
         "podMetricsEndpoints": [{"interval": "30s", **endpoint, "relabelings": relabelings}],
     }
@@ -91,7 +96,7 @@ def _cert_manager() -> Manifest:
 
 def _exporter() -> Manifest:
     labels = {"app.kubernetes.io/name": EXPORTER}
-    return _pods(EXPORTER, labels, {"port": "metrics", "honorLabels": True}, within=NAMESPACE)
+    return _pods(EXPORTER, labels, {"port": "metrics", "honorLabels": True}, within=None)
 
 
 def _dcgm() -> Manifest:
@@ -154,8 +159,7 @@ def policies() -> Mapping[str, Manifest]:
 
 def rule_object(group: Mapping[str, Any], labels: Mapping[str, str]) -> Manifest:
     """The rules as an object of the operator."""
-    found = _monitor("PrometheusRule", "gpuplatform", NAMESPACE, {"groups": [group]})
-    return {**found, "metadata": {**found["metadata"], "labels": dict(labels)}}
+    return labelled(_monitor("PrometheusRule", "gpuplatform", NAMESPACE, {"groups": [group]}), labels)
 
 
 def dashboard_objects(dashboards: Mapping[str, str]) -> Sequence[Manifest]:
