@@ -1,4 +1,4 @@
-"""Writes the references from the models and tables: docs/settings.md and docs/slurm-conf.md for people,
+"""Writes the references from the models and tables: docs/settings.md, docs/slurm-conf.md and docs/alerts.md for people,
 docs/settings.schema.json for editors.
 
 `python -m components.docs` writes all; with `--check` it only says which are not current, with exit code 1.
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
+from components.observability import alert_docs
 from components.platform import KEY, PlatformSettings
 from components.slurm import conf_docs
 
@@ -46,6 +47,7 @@ def files() -> Mapping[Path, str]:
         DOCS / "settings.md": reference(),
         DOCS / "settings.schema.json": stack_file_schema(),
         DOCS / "slurm-conf.md": conf_docs.page(),
+        DOCS / "alerts.md": alert_docs.page(),
     }
 
 

@@ -8,13 +8,12 @@ Alertmanager then refuses the whole.
 from collections.abc import Mapping
 from typing import Any
 
-from components.observability.settings import ObservabilitySettings, RouteSettings
+from components.observability.settings import TAKEN, ObservabilitySettings, RouteSettings
 
 SECRETS = "alertmanager-routes"
 """The Secret with a key for each route, and its folder in Alertmanager's pods."""
 FOLDER = f"/etc/alertmanager/secrets/{SECRETS}"
-HEARTBEAT = "heartbeat"
-NOBODY = "nobody"
+HEARTBEAT, NOBODY = TAKEN
 TEST = "TestAlert"
 """The alert that `make test-alert` sends; every route gets it."""
 SEND_SECONDS = 10

@@ -74,7 +74,9 @@ def _slurmctld() -> Manifest:
     return _monitor("ServiceMonitor", "slurmctld", SLURM, {"selector": selector, "endpoints": endpoints})
 
 
-def _pods(name: str, labels: Mapping[str, str], endpoint: Manifest, *, within: str, on_nodes: bool = False) -> Manifest:
+def _pods(
+    name: str, labels: Mapping[str, str], endpoint: Manifest, *, within: str | None, on_nodes: bool = False
+) -> Manifest:
     relabelings = [_job(name), *([_NODE] if on_nodes else [])]
     spec = {
         "namespaceSelector": {"matchNames": [within]} if within else {"any": True},

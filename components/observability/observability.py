@@ -20,7 +20,7 @@ from components.observability.alerts import all_rules
 from components.observability.dashboards import DASHBOARDS
 from components.observability.monitors import NAMESPACE, Manifest
 from components.observability.panels import written
-from components.observability.rules import Need, group, wanted
+from components.observability.rules import RUNBOOKS, Need, group, wanted
 from components.observability.settings import ObservabilitySettings
 from components.slurm.releases import release
 from components.slurm.settings import SlurmSettings
@@ -59,7 +59,7 @@ def has(
 
 def objects(settings: ObservabilitySettings, needs: frozenset[Need]) -> Sequence[Manifest]:
     """Monitors, rules and dashboards of a stack that has these things."""
-    rules = group(wanted(all_rules(settings.limits.values), needs), settings.runbooks)
+    rules = group(wanted(all_rules(settings.limits.values), needs), settings.runbooks or RUNBOOKS)
     forward = settings.forward.url if settings.forward else None
     return [
         *monitors.manifests(needs, settings.labels, forward),

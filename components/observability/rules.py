@@ -16,6 +16,9 @@ EVALUATED_EVERY = "1m"
 
 GROUP = "gpuplatform"
 
+RUNBOOKS = "docs/alerts.md"
+"""The page with an entry for each alert, in this project."""
+
 
 @dataclass(frozen=True)
 class Record:

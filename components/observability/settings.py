@@ -18,7 +18,6 @@ Kind = Literal["slack", "pagerduty", "email", "webhook"]
 Level = Literal["page", "ticket", "info"]
 Url = Annotated[str, Form(r"https?://[^\s/?#@]+(/[^\s?#]*)?", "not an http or https address")]
 Size = Annotated[str, Form(r"[1-9]\d*[GT]i", "not a size in Gi or Ti")]
-Name = Annotated[str, Form(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", "not lower-case letters, digits and hyphens")]
 
 
 class RouteSettings(Settings):
@@ -118,7 +117,7 @@ class ObservabilitySettings(Settings):
         ge=30,
         le=3600,
     )
-    routes: Mapping[Name, RouteSettings] = Field(
+    routes: Mapping[str, RouteSettings] = Field(
         default={},
         description="Who is told, by a name of your own. An alert goes to every route that takes its severity.",
         examples=[{"oncall": {"kind": "pagerduty", "secret": "pagerdutyKey", "severities": ["page"]}}],
@@ -135,12 +134,13 @@ class ObservabilitySettings(Settings):
     )
     limits: LimitSettings = Field(
         default=LimitSettings(),
-        description="From where on something is too much.",
+        description="When alerts find something too much.",
         examples=[{"repairsPerHour": 8}],
     )
-    runbooks: Url = Field(
-        default="https://github.com/crusoe-gpu-platform/crusoe-gpu-platform/blob/main/docs/alerts.md",
-        description="Address of docs/alerts.md as your team reads it; each alert links to its entry.",
+    runbooks: Url | None = Field(
+        default=None,
+        description="Address of docs/alerts.md as your team reads it: each alert links to its entry. Left out, alerts "
+        "name the file.",
         examples=["https://git.example.com/platform/docs/alerts.md"],
     )
     exporter: bool = Field(
@@ -167,8 +167,16 @@ def findings(observability: Plain, path: str) -> Iterator[Finding]:
                 problem = "the Alertmanager that is there has routes of its own"
                 yield Finding(f"{path}.{key}", problem, "Leave it out, or write stack: own")
     for name, value in routes.items():
-        yield from _route(f"{path}.routes.{name}", table(value))
+        if not _NAME.fullmatch(name) or name in TAKEN:
+            problem = "a name of this project's own" if name in TAKEN else "not lower-case letters, digits and hyphens"
+            yield Finding(f"{path}.routes.{name[:60]}", problem, "Write one such as oncall")
+        yield from _route(f"{path}.routes.{name[:60]}", table(value))
 
+
+TAKEN = ("heartbeat", "nobody")
+"""Receivers of this project's own."""
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
 
 _FIELDS: Mapping[str, tuple[str, ...]] = {
     "slack": ("channel",),

@@ -184,6 +184,8 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
         "routes",
         "routes of its own",
     ),
+    "a name that is taken": ({"routes": {"nobody": {"kind": "webhook", "secret": "s"}}}, "routes.nobody", "own"),
+    "no name": ({"routes": {"My Team": {"kind": "webhook", "secret": "s"}}}, "routes.My Team", "lower-case"),
     "a folder without the chart": ({"chartSource": "docs"}, "chartSource", "has no kube-prometheus-stack"),
     "another scheme": ({"chartSource": "ftp://x"}, "chartSource", "neither oci"),
 }
