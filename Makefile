@@ -12,6 +12,7 @@ TIER ?=
 SCENARIO ?=
 ALL ?=
 CONFIRM ?=
+ACTION ?=
 TIMES ?=
 N ?= 200
 SEED ?= 1
@@ -24,7 +25,7 @@ on_files = $(bootstrap) cloud -m tools.front_door $@
 on_clone = $(bootstrap) dev -m tools.front_door $@
 
 .DEFAULT_GOAL := help
-.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check test-alert drill console down env test faults soak lint audit sbom bench policy-pack lock clean
+.PHONY: help up preview report deploy drift diagram operator-stack new-stack promote plan refresh outputs check autoclusters test-alert drill console down env test faults soak lint audit sbom bench policy-pack lock clean
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +71,9 @@ outputs: ## Print the stack's outputs (ARGS=--json, ARGS=--show-secrets)
 
 check: ## Compare Slurm's GPUs with Kubernetes' and the catalogue's, node by node (ARGS=--json)
 	$(on_stack)
+
+autoclusters: ## Stop all automatic repairs at once, so that the next up keeps it (ACTION=off; ACTION=on ends it)
+	$(on_stack) '--action=$(ACTION)'
 
 test-alert: ## Send one alert through the stack's Alertmanager, and say for each route whether it arrived
 	$(on_stack)

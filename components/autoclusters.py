@@ -33,6 +33,12 @@ class AutoClustersSettings(Settings):
         "named here. A wrong name is refused with the list of the cluster's issues.",
         examples=[{"GPU_FELL_OFF_THE_BUS": "REPLACE_NODE"}],
     )
+    paused: bool = Field(
+        default=False,
+        description="Stops all repairs, on CMK v2 too, whatever else the settings say. `make autoclusters ACTION=off` "
+        "writes it, so that the next `up` keeps it.",
+        examples=[True],
+    )
     fallback_to_project_reservations: bool | None = Field(
         default=None,
         description="Repairs may use the project's reserved capacity once Crusoe's own spares are used up. Left out, "
@@ -81,7 +87,9 @@ def plan(
         return Repairs("pools", {}, {key: pool.consent_mode for key, pool in pools.items() if pool.consent_mode})
     if not rules.supported(cluster_version):
         return Repairs("nothing", {}, {})
-    wanted = {issue: action for issue, action in settings.actions.items() if action != rules.OFF}
+    wanted = {
+        issue: action for issue, action in settings.actions.items() if action != rules.OFF and not settings.paused
+    }
     types = {key: {"type": pool.settings.type} for key, pool in pools.items()}
     advice = [*rules.unrepaired(pools_path, types), *rules.unwise(f"{path}.actions", wanted)] if wanted else []
     return Repairs("cluster", wanted, {}, tuple(advice))

@@ -9,7 +9,7 @@ with all its nodes. Labels, taints and version of a changed pool reach new nodes
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pulumi
 from pydantic import Field
@@ -235,10 +235,13 @@ class Pool:
 
 
 def plan(
-    pools: Mapping[str, NodePoolSettings], *, stack: str, cluster_version: str, protect: bool
+    pools: Mapping[str, NodePoolSettings], *, stack: str, cluster_version: str, protect: bool, paused: bool = False
 ) -> Mapping[str, Pool]:
-    """What each pool is to be, by its key."""
-    return {key: _pool(key, pool, stack, cluster_version, protect=protect) for key, pool in pools.items()}
+    """What each pool is to be, by its key. With `paused` none consents to a repair, whatever its settings say."""
+    planned = {key: _pool(key, pool, stack, cluster_version, protect=protect) for key, pool in pools.items()}
+    if not paused:
+        return planned
+    return {key: replace(pool, consent_mode=pool.consent_mode and "off") for key, pool in planned.items()}
 
 
 def _pool(key: str, pool: NodePoolSettings, stack: str, cluster_version: str, *, protect: bool) -> Pool:

@@ -244,7 +244,13 @@ class Platform(pulumi.ComponentResource):
         part = pulumi.ResourceOptions(parent=self, providers={"crusoe": provider})
         location, protect = settings.location, settings.protect
         version = settings.cluster.version
-        pools = node_pools.plan(settings.node_pools, stack=stack, cluster_version=version, protect=protect)
+        pools = node_pools.plan(
+            settings.node_pools,
+            stack=stack,
+            cluster_version=version,
+            protect=protect,
+            paused=settings.auto_clusters.paused,
+        )
 
         self.storage = Storage(
             f"{name}-storage", settings.storage, stack=stack, location=location, protect=protect, opts=part

@@ -50,6 +50,7 @@ def has(
         "slinky": slurm is not None and slurm.mode == "slinky",
         "sharing": sharing is not None,
         "kueue": sharing is not None and bool(sharing.of("kueue")),
+        # Also while they are paused: what is on goes on, and one by hand may be begun.
         "autoclusters": repairs_wanted(actions) or consent,
         "exporter": settings.exporter,
         "own": settings.stack == "own",

@@ -14,6 +14,7 @@ import pytest
 from tests.harness import ROOT, Project, changes
 from tests.integration.conftest import NewProject
 from tests.unit.components.observability.promtool import run
+from tools.front_door.autoclusters import PAUSED, TARGETS
 from tools.toolchain import binary
 
 pytestmark = pytest.mark.integration
@@ -127,3 +128,26 @@ def test_a_test_alert_says_what_is_in_the_way(up: Project) -> None:
     assert tried.returncode == 1
     assert "kubectl port-forward can't reach Alertmanager" in tried.stderr
     assert len(tried.stderr.splitlines()) == 1
+
+
+def test_repairs_are_stopped_by_one_command_that_the_next_up_keeps(up: Project) -> None:
+    """What `make autoclusters ACTION=off` runs; the monitoring of a stack that gets GPUs gets their alerts."""
+    pool = {"type": "h100-80gb-sxm-ib.8x", "count": 1}
+    ib = {"networkId": "00000000-0000-4000-8000-000000000101"}
+    settings = {"nodePools": {"train": pool}, "network": {"infiniband": ib}}
+    up.change_settings({**settings, "autoClusters": {"actions": {"XID_79": "REPLACE_NODE"}}})
+    up.up()
+    assert _repaired(up) == ["XID_79"]
+    up.pulumi("config", "set", "--path", PAUSED, "true", "--type", "bool", "-s", up.stack)
+    targets = [f"--target={each}" for each in TARGETS]
+    up.pulumi("up", "--yes", "--skip-preview", *targets, "-s", up.stack)
+    assert _repaired(up) == []
+    up.up("--expect-no-changes")
+    assert _repaired(up) == []
+
+
+def _repaired(project: Project) -> list[str]:
+    """Issues that the cloud would answer with a repair."""
+    cluster = project.outputs()["clusterId"]
+    config = project.cloud.api("GET", f"/kubernetes/clusters/{cluster}/autoclusters/config")
+    return [each["issue_name"] for each in config["remediation_configs"] if each["effective_action"] == "REPLACE_NODE"]

@@ -37,7 +37,7 @@ def _tiers(wanted: str) -> list[str]:
 # Make hands its own options and variables down; a test that runs make means its own.
 _OF_MAKE = {
     *("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKE_TERMERR", "MAKE_TERMOUT"),
-    *("STACK", "ARGS", "TIER", "SCENARIO", "ALL", "CONFIRM", "N", "SEED"),
+    *("STACK", "ARGS", "TIER", "SCENARIO", "ALL", "ACTION", "CONFIRM", "N", "SEED"),
 }
 
 # Containers often set it. Tests start Python a thousand times, and each start would compile the same modules again.

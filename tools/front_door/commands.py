@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tools.front_door import checks, environments, gitops, policy_pack
+from tools.front_door.autoclusters import autoclusters
 from tools.front_door.cleaning import clean
 from tools.front_door.console import console
 from tools.front_door.drill import drill
@@ -86,6 +87,12 @@ def _next_commands(session: Session) -> str:
             f"  make down{stack}               take everything down again",
         )
     )
+
+
+def pausing(session: Session) -> int:
+    """Stop all repairs, or end that."""
+    _ask_first(session, "changing")
+    return autoclusters(session)
 
 
 def preview(session: Session) -> int:
@@ -212,6 +219,13 @@ COMMANDS = {
         check,
         lambda _: "docs/slurm.md explains the table; docs/troubleshooting.md, `A node stays drained`, what to do.",
         _TROUBLE,
+    ),
+    "autoclusters": Command(
+        lambda s: f"Changing whether AutoClusters repairs anything in the stack {s.stack}",
+        pausing,
+        _again,
+        _TROUBLE,
+        _RESUMES,
     ),
     "test-alert": Command(
         lambda s: f"Sending one alert through the Alertmanager of the stack {s.stack} to every route",

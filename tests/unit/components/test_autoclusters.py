@@ -46,6 +46,19 @@ def test_v2_has_no_configuration_of_the_cluster() -> None:
     }
 
 
+def test_paused_nothing_is_repaired_and_the_settings_stay_as_they_are() -> None:
+    config = deployed(actions=REPAIR, paused=True).one("platform-autoclusters-config")
+    assert config.inputs["remediationActions"] == {}
+    pools = {
+        "system": {"type": "c1a.8x", "count": 2},
+        "train": {"type": "l40s-48gb.10x", "count": 2, "consentMode": "auto"},
+    }
+    given = {**document(V2), "nodePools": pools, "network": {}}
+    paused = {**given, "autoClusters": {"paused": True}}
+    modes = [deploy_platform(each).exports["autoClusters"]["consentModes"]["train"] for each in (given, paused)]
+    assert modes == ["auto", "off"]
+
+
 def test_a_version_without_autoclusters_has_none() -> None:
     deployment = deployed(OLD)
     assert deployment.of("AutoClustersConfig") == []

@@ -17,6 +17,7 @@ import pytest
 
 from tools.errors import ToolMissingError
 from tools.front_door import (
+    autoclusters,
     checks,
     cleaning,
     commands,
@@ -66,6 +67,9 @@ class Recorded(Session):
         self.variables = variables
         return 0
 
+    def pulumi_or_fail(self, *arguments: str) -> None:
+        self.asked.append(arguments)
+
     def pulumi_output(self, *arguments: str) -> str:
         self.asked.append(arguments)
         return json.dumps(self._state)
@@ -100,14 +104,33 @@ def test_dev_is_never_asked():
     assert sum(line.count("  make ") + line.count("  eval ") for line in dev.said) == 3
 
 
-@pytest.mark.parametrize("command", [commands.up, commands.down, commands.refresh])
+@pytest.mark.parametrize(("action", "paused"), [("off", "true"), ("on", "false")])
+def test_repairs_are_paused_in_the_settings_and_in_the_cloud_and_nothing_else_is_touched(action: str, paused: str):
+    prod = Recorded("prod", "--yes", f"--action={action}")
+    assert commands.pausing(prod) == 0
+    setting = "platform.autoClusters.paused"
+    assert prod.asked[0] == ("config", "set", "--path", setting, paused, "--type", "bool", "--stack", "prod")
+    targets = tuple(f"--target={each}" for each in autoclusters.TARGETS)
+    assert prod.asked[1] == ("up", "--stack", "prod", "--suppress-outputs", *targets, "--yes")
+    assert "commit it" in prod.said[-1]
+
+
+@pytest.mark.parametrize("given", [(), ("--action=",), ("--action=OFF",)])
+def test_a_pause_is_asked_for_in_plain_words(given: tuple[str, ...]):
+    dev = Recorded("dev", *given)
+    with pytest.raises(FrontDoorError, match="ACTION=off"):
+        commands.pausing(dev)
+    assert dev.asked == []
+
+
+@pytest.mark.parametrize("command", [commands.up, commands.down, commands.refresh, commands.pausing])
 def test_outside_dev_nothing_changes_without_a_terminal_or_a_yes(command: Callable[[Session], int]):
     prod = Recorded("prod")
     with pytest.raises(FrontDoorError, match=r"no terminal to ask on .*prod.* ARGS=--yes"):
         command(prod)
     assert prod.asked == []
     assert not prod.prepared
-    agreed = Recorded("prod", "--yes")
+    agreed = Recorded("prod", "--yes", *(["--action=off"] if command is commands.pausing else []))
     assert command(agreed) == 0
     assert agreed.asked[-1 if command is not commands.up else 0].count("--yes") == 1
 
