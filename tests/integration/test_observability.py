@@ -42,7 +42,7 @@ def secret(project: Project, value: str) -> None:
     project.pulumi("config", "set", "--secret", "slackUrl", value, "-s", project.stack)
 
 
-BAD = {"missing": None, "blank": " ", "with a line break": f"{CANARY}\n", "no URL": "canary-of-the-webhook"}
+BAD = {"missing": None, "no URL": "canary-of-the-webhook"}
 
 
 @pytest.mark.parametrize("value", BAD.values(), ids=[*BAD])

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from components.observability.monitors import NAMESPACE, SLURM_PATHS
+from components.observability.settings import ObservabilitySettings, secret_findings
+from components.settings import parse
 from components.slurm.charts import OFF_GPU_NODES
 from components.slurm.policies import MONITORING
 from tests.unit.components.support import Deployment, Json, deploy_platform, faults, settings_document
@@ -195,3 +197,63 @@ REFUSED: dict[str, tuple[Json, str, str]] = {
 def test_what_can_not_work_is_refused(given: Json, path: str, words: str) -> None:
     found = faults(document(**given))
     assert words in found[f"platform.observability.{path}"]
+
+
+URL = "https://hooks.example.com/canary"
+GOOD = {"slackUrl": URL, "key": "R" * 32, "heartbeat": URL, "hook": URL, "password": "canary", "token": "canary"}
+KINDS: Json = {
+    "routes": {
+        "team": {"kind": "slack", "secret": "slackUrl", "channel": "#x"},
+        "oncall": {"kind": "pagerduty", "secret": "key"},
+        "hook": {"kind": "webhook", "secret": "hook"},
+        "mail": {
+            "kind": "email",
+            "secret": "password",
+            "to": "a@b.c",
+            "sender": "a@b.c",
+            "server": "smtp.b.c:25",
+            "user": "a",
+        },
+    },
+    "heartbeat": {"secret": "heartbeat"},
+    "forward": {"url": "https://m.example.com/scrape", "tokenSecret": "token"},
+}
+
+
+def secret_faults(**secrets: str | None) -> dict[str, str]:
+    """What is wrong with secrets that differ from good ones."""
+    settings = parse(ObservabilitySettings, KINDS, "o")
+    found = secret_findings(settings, "o", {**GOOD, **secrets}.get)
+    return {each.path: each.problem for each in found}
+
+
+def test_good_secrets_are_taken() -> None:
+    assert secret_faults() == {}
+
+
+@pytest.mark.parametrize("name", GOOD)
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [(None, "has no secret"), ("", "is empty"), (" \n", "is empty"), (f"{URL}\n", "line break"), (f" {URL}", "blank")],
+)
+def test_a_bad_secret_is_found_by_its_path_and_never_repeated(name: str, value: str | None, words: str) -> None:
+    ((path, problem),) = secret_faults(**{name: value}).items()
+    assert path.endswith(("secret", "tokenSecret"))
+    assert words in problem
+    assert "canary" not in problem
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("slackUrl", "canary", "not the URL of a slack receiver"),
+        ("hook", "canary.example.com/x", "not the URL of a webhook receiver"),
+        ("hook", "https://user:canary@example.com/x", "not the URL"),
+        ("heartbeat", "ftp://canary", "not the URL"),
+        ("key", "canary", "not a routing key"),
+    ],
+)
+def test_a_secret_of_another_form_is_found(name: str, value: str, words: str) -> None:
+    ((_, problem),) = secret_faults(**{name: value}).items()
+    assert words in problem
+    assert "canary" not in problem
