@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from tests import previews
-from tests.bench import limits, measure
+from tests.bench import limits, measure, rules
 from tests.bench.report import publish
 from tests.harness import ROOT, Cloud, Project, running_cloud
 
@@ -49,6 +49,7 @@ def main(what: str = "") -> int:
             measure.resident(cloud),
             *measure.console(folder / "console"),
             measure.pool_cost(pools),
+            rules.evaluation(),
             measure.unit_tests(),
         ]
         dev.destroy()

@@ -122,7 +122,8 @@ def sbom(session: Session) -> int:
 def bench(session: Session) -> int:
     """Run the benchmark with the tools on PATH."""
     environ = _environ(tools=True)
-    ensure("browser")
+    for need in ("browser", "monitoring"):
+        ensure(need)
     return run([sys.executable, "-m", "tests.bench", *session.arguments], environ, seconds=BENCH_SECONDS)
 
 
