@@ -158,6 +158,13 @@ TRAINING = Dashboard(
             [Query("sum by (job_id, reason) (gpuplatform_job_requeues_total)", "job {{job_id}}: {{reason}}")],
         ),
         Panel(
+            "Effective training time of all",
+            "Part of all running jobs' node time that made steps which were kept.",
+            "timeseries",
+            "percentunit",
+            [Query("sum(gpuplatform_job_useful_node_seconds) / sum(gpuplatform_job_allocated_node_seconds)")],
+        ),
+        Panel(
             "Effective training time",
             "Part of a job's node time that made steps which were kept.",
             "timeseries",
@@ -209,22 +216,6 @@ SHARING = Dashboard(
             6,
         ),
         Panel("Nodes lent", "Nodes that are lent now.", "stat", "short", [Query("sum(gpuplatform_borrowed_nodes)")], 6),
-        Panel(
-            "Nodes taken back in a day",
-            "Reclaims within 24 hours.",
-            "stat",
-            "short",
-            [Query("sum(increase(gpuplatform_reclaims_total[1d]))")],
-            6,
-        ),
-        Panel(
-            "Pods that wait for quota",
-            "Pods beyond the ceiling of their share.",
-            "stat",
-            "short",
-            [Query("sum(gpuplatform_share_quota_over_pods)")],
-            6,
-        ),
         Panel(
             "GPUs held",
             "GPUs that each share holds.",
@@ -311,24 +302,24 @@ REPAIRS = Dashboard(
         ),
         Panel(
             "Recovery, nine of ten",
-            "Within this time nine of ten recoveries had passed the stage.",
+            "Within this time nine of ten of all known recoveries had passed the stage.",
             "timeseries",
             "s",
             [
                 Query(
-                    "histogram_quantile(0.9, sum by (le, stage) (rate(gpuplatform_recovery_seconds_bucket[1d])))",
+                    "histogram_quantile(0.9, sum by (le, stage) (gpuplatform_recovery_seconds_bucket))",
                     "{{stage}}",
                 )
             ],
         ),
         Panel(
             "Steps lost",
-            "Mean of steps lost in a recovery, over a day.",
+            "Mean of the steps that a recovery lost.",
             "timeseries",
             "short",
             [
                 Query(
-                    f"sum by (pool) (rate({_LOST}_sum[1d])) / sum by (pool) (rate({_LOST}_count[1d]))",
+                    f"sum by (pool) ({_LOST}_sum) / sum by (pool) ({_LOST}_count)",
                     "{{pool}}",
                 )
             ],

@@ -5,6 +5,9 @@ from components.observability.rules import Alert, Limits, Need
 _SHARING: frozenset[Need] = frozenset({"sharing", "exporter"})
 _EXPORTER: frozenset[Need] = frozenset({"exporter"})
 
+_NOT_MADE = "(kube_deployment_spec_replicas - kube_deployment_status_replicas)"
+_USED, _HARD = (f'kube_resourcequota{{resource=~"requests[.].+/gpu", type="{kind}"}}' for kind in ("used", "hard"))
+
 
 def alerts(limits: Limits) -> list[Alert]:
     """Alerts about room."""
@@ -46,14 +49,14 @@ def alerts(limits: Limits) -> list[Alert]:
         ),
         Alert(
             "ShareQuotaUsedUp",
-            "gpuplatform_share_quota_over_pods > 0",
+            f"sum by (namespace) ({_NOT_MADE} > 0) and on (namespace) ({_USED} >= ignoring (type) {_HARD})",
             "15m",
             "info",
-            "{{ $value }} pods of share {{ $labels.share }} of pool {{ $labels.pool }} wait: its quota is used up.",
-            "The share asks for more than its ceiling. That is what a ceiling is for.",
-            "`kubectl describe resourcequota` in the share's namespace.",
+            "{{ $value }} replicas in {{ $labels.namespace }} are not made: the quota of GPUs is used up.",
+            "A share asks for more than its ceiling. That is what a ceiling is for.",
+            "`kubectl describe resourcequota` in that namespace, and the events of its Deployments.",
             "Raise the ceiling if it is to have more.",
-            _SHARING,
+            frozenset({"sharing"}),
         ),
         Alert(
             "KueueWorkloadsInadmissible",

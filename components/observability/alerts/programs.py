@@ -71,6 +71,17 @@ def alerts(limits: Limits) -> list[Alert]:
             _SLINKY,
         ),
         Alert(
+            "KeyRefused",
+            "gpuplatform_credential_accepted == 0",
+            "5m",
+            "ticket",
+            "The exporter's {{ $labels.credential }} is refused: it has ended, was revoked, or is another's.",
+            "Nothing is known any more of what is read with it.",
+            "The exporter's log, and the key in Crusoe's console.",
+            "docs/runbooks/rotate-keys.md.",
+            frozenset({"exporter"}),
+        ),
+        Alert(
             "KeyNearExpiry",
             f'gpuplatform_credential_expiry_timestamp_seconds{{credential="crusoe-api-key"}} - time() < {soon}',
             "0s",

@@ -45,11 +45,11 @@ def alerts(limits: Limits) -> list[Alert]:
             f'{_END} and on ({_REPAIR}) gpuplatform_repair_state{{state="failed"}}'
             f' unless on (node) (max by (node) ({_END} and on ({_REPAIR}) gpuplatform_repair_state{{state="done"}})'
             f' > on (node) max by (node) ({_END} and on ({_REPAIR}) gpuplatform_repair_state{{state="failed"}}))',
-            "0s",
+            "10m",
             "page",
             "The repair of node {{ $labels.node }} of pool {{ $labels.pool }} failed.",
-            "AutoClusters gave up, and the node stays broken and out of work. The alert ends when a later repair of "
-            "the node is done, or after a day.",
+            "AutoClusters gave up and did not try again, and the node stays out of work. The alert ends when "
+            "a later repair of the node is done, or after a day.",
             "The operation's message in Crusoe's console.",
             "Free a host or quota as the message says, then have the node repaired by hand.",
             _NEEDS,

@@ -70,8 +70,20 @@ SPARE = 'gpuplatform_pool_spare_hosts{pool="train"}'
 PENDING = 'gpuplatform_job_pending_for_nodes{job_id="7", partition="all"}'
 CERTIFICATE = 'certmanager_certificate_expiration_timestamp_seconds{name="webhook", exported_namespace="slinky"}'
 NOT_SENT = 'alertmanager_notifications_failed_total{integration="slack", reason="clientError"}'
+ACCEPTED = 'gpuplatform_credential_accepted{credential="crusoe-api-key"}'
 DEPLOYMENT = 'kube_deployment_status_replicas_available{namespace="%s", deployment="%s"}'
 ALL_THERE = {'gpuplatform_exporter_info{version="1"}': "1x60", 'kube_node_info{node="n1"}': "1x60"}
+
+
+def quota(used: int, *, wanted: int) -> Series:
+    """A namespace's quota of 8 GPUs, and a Deployment of which 2 replicas are made."""
+    labels = 'namespace="chat", resource="requests.nvidia.com/gpu"'
+    return {
+        f'kube_resourcequota{{{labels}, type="used"}}': f"{used}x30",
+        f'kube_resourcequota{{{labels}, type="hard"}}': "8x30",
+        'kube_deployment_spec_replicas{namespace="chat", deployment="chat"}': f"{wanted}x30",
+        'kube_deployment_status_replicas{namespace="chat", deployment="chat"}': "2x30",
+    }
 
 
 def started(count: int, *, leaf: str = "leaf{}", apart: int = 0) -> Series:
@@ -216,13 +228,13 @@ CASES: Mapping[str, Sequence[Case]] = {
         quiet("it is done", repair("done", end="300x200"), 60),
     ),
     "RepairFailed": (
-        fires("it did", repair("failed", end="300x200"), 10, {"node": "n1"}),
+        fires("it did", repair("failed", end="300x200"), 20, {"node": "n1"}),
         quiet(
             "a later one was done",
             {**repair("failed", end="300x200"), **repair("done", operation="op2", end="600x200")},
-            20,
+            30,
         ),
-        quiet("none did", repair("done", end="300x200"), 10),
+        quiet("none did", repair("done", end="300x200"), 20),
     ),
     "RepairStorm": (
         fires("five in an hour", started(5, apart=12), 50, {"leaf": "all"}),
@@ -335,8 +347,14 @@ CASES: Mapping[str, Sequence[Case]] = {
         ),
     ),
     "ShareQuotaUsedUp": (
-        fires("pods wait", {f"gpuplatform_share_quota_over_pods{SHARE}": "2x30"}, 20, {"share": "chat"}),
-        quiet("none waits", {f"gpuplatform_share_quota_over_pods{SHARE}": "0x30"}, 20),
+        fires(
+            "replicas are not made",
+            quota(8, wanted=4),
+            20,
+            {"namespace": "chat"},
+        ),
+        quiet("all are made", quota(8, wanted=2), 20),
+        quiet("a rollout, with quota left", quota(4, wanted=4), 20),
     ),
     "KueueWorkloadsInadmissible": (
         fires(
@@ -407,6 +425,11 @@ CASES: Mapping[str, Sequence[Case]] = {
             {CERTIFICATE: "2592000x90"},
             70,
         ),
+    ),
+    "KeyRefused": (
+        fires("it is", {ACCEPTED: "1x5 0x30"}, 15, {"credential": "crusoe-api-key"}),
+        quiet("it is taken", {ACCEPTED: "1x30"}, 15),
+        quiet("nobody knows", {ACCEPTED: "0x2 stale"}, 15),
     ),
     "KeyNearExpiry": (
         fires(
