@@ -352,6 +352,7 @@ class Platform(pulumi.ComponentResource):
                     settings.auto_clusters.actions,
                     settings.slurm,
                     sharing.plan if sharing else None,
+                    exporter=settings.exporter is not None,
                 ),
                 cluster=self.cluster,
                 after=ready,

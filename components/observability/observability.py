@@ -37,8 +37,13 @@ def has(
     actions: Mapping[str, str],
     slurm: SlurmSettings | None,
     sharing: SharingPlan | None,
+    *,
+    exporter: bool,
 ) -> frozenset[Need]:
-    """What the stack has that rules and monitors are about; `actions` are AutoClusters'."""
+    """What the stack has that rules and monitors are about; `actions` are AutoClusters'.
+
+    Without the platform's exporter there are no alerts on repairs, jobs and shares.
+    """
     kinds = [kind for pool in pools.values() if (kind := catalog.vm_type(pool.settings.type))]
     vendors = {kind.gpu_vendor for kind in kinds}
     consent = any(pool.consent_mode not in (None, "off") for pool in pools.values())
@@ -52,7 +57,7 @@ def has(
         "kueue": sharing is not None and bool(sharing.of("kueue")),
         # Also while they are paused: what is on goes on, and one by hand may be begun.
         "autoclusters": repairs_wanted(actions) or consent,
-        "exporter": settings.exporter,
+        "exporter": exporter,
         "own": settings.stack == "own",
     }
     return frozenset(need for need, there in found.items() if there)

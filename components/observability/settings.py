@@ -143,11 +143,6 @@ class ObservabilitySettings(Settings):
         "name the file.",
         examples=["https://git.example.com/platform/docs/alerts.md"],
     )
-    exporter: bool = Field(
-        default=True,
-        description="Whether the platform's exporter runs: off, there are no alerts on repairs, jobs and shares.",
-        examples=[False],
-    )
     retention_days: int = Field(default=15, description="How long Prometheus keeps.", examples=[30], ge=1)
     storage: Size = Field(default="100Gi", description="Prometheus' volume.", examples=["500Gi"])
 

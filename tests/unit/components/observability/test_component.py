@@ -27,7 +27,9 @@ SECRETS = {
 
 
 def document(**observability: object) -> Json:
-    return {**settings_document(), "observability": {"chartSource": "localcloud/charts", **observability}}
+    """A platform with monitoring and the exporter that most alerts ask."""
+    watched = {"chartSource": "localcloud/charts", **observability}
+    return {**settings_document(), "exporter": {}, "observability": watched}
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +141,17 @@ def test_alerts_are_about_what_the_pools_have(vm_type: str, there: set[str], lef
     assert there <= found
     assert not left_out & found
     assert "Watchdog" in found
+
+
+def test_without_the_exporter_nothing_asks_for_it() -> None:
+    settings = document()
+    whole = deploy_platform(settings)
+    del settings["exporter"]
+    bare = deploy_platform(settings)
+    assert "ExporterSilent" in alerts(whole) - alerts(bare)
+    assert alerts(bare) < alerts(whole)
+    assert {*objects(whole, "PodMonitor")} - {*objects(bare, "PodMonitor")} == {"gpuplatform-exporter"}
+    assert "Watchdog" in alerts(bare)
 
 
 def test_slurms_controller_is_scraped_by_its_metrics_user() -> None:
