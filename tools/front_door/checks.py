@@ -1,4 +1,4 @@
-"""`make test`, `make lint`, `make audit`, `make sbom`, `make bench`, and the long forms of two tests: `faults`, `soak`."""
+"""`make test`, `lint`, `audit`, `sbom`, `bench`, and the long forms of two tests: `make faults` and `make soak`."""
 
 import os
 import sys
@@ -54,7 +54,7 @@ def _environ(*, tools: bool) -> dict[str, str]:
 
 
 def _get_more(session: Session) -> None:
-    """Have what only some tests need (a browser, Kueue, alerts, training, workflows) before any test has to wait for it.
+    """Have what only some tests need (browser, Kueue, alerts, training, workflows) before one has to wait for it.
 
     A machine that can't have it is told so; it has the other tests.
     """

@@ -21,7 +21,10 @@ def test_a_full_disk_is_told_with_what_is_left(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_takes_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.access", lambda path, _mode: path != tmp_path)
+    def access(path: Path, _mode: int) -> bool:
+        return path != tmp_path
+
+    monkeypatch.setattr("os.access", access)
     told = room.refusal((tmp_path / "state",))
     assert told is not None
     assert told.startswith(f"{tmp_path} can't be written to")
