@@ -94,7 +94,7 @@ test: ## Run the tests (TIER=unit|policy|provider|integration for one tier, ARGS
 	$(on_clone) --tier '$(TIER)' -- $(ARGS)
 
 faults: ## Try every resource kind in every operation under every fault (docs/reliability.md)
-	$(on_clone)
+	$(on_clone) -- $(ARGS)
 
 soak: ## Kill the CLI, the plugin and the cloud at random moments, again and again (N=200, SEED=1; docs/reliability.md)
 	$(on_clone) -- '$(N)' '$(SEED)'

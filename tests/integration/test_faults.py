@@ -18,7 +18,7 @@ from tests.provider.faults import messages, report
 from tests.provider.faults.cell import Site, named
 from tests.provider.faults.kinds import ROWS, Row
 from tests.provider.faults.site import site_in
-from tests.provider.faults.table import FAULTS, SAID, Fault, why_not
+from tests.provider.faults.table import FAULTS, SAID, Cell, Fault, Operation, why_not
 from tests.small_stack import SmallStack
 
 pytestmark = pytest.mark.integration
@@ -62,11 +62,11 @@ def declared(site: Site, changes: dict[str, Json] | None = None) -> list[Json]:
     return found
 
 
-def arm(site: Site, fault: Fault, operation: str) -> None:
+def arm(site: Site, fault: Fault, operation: Operation) -> None:
     """Have every kind's requests of an operation meet a fault."""
     assert fault.kind is not None
     for request, kinds in Counter(row.request(operation) for row in ROWS).items():
-        options = {**fault.options}
+        options = Cell(ROWS[0], operation, fault).options
         if "times" in options:
             options["times"] = kinds
         if "retry_after" in options:
@@ -127,7 +127,7 @@ def judge(result: Result, row: Row, name: str, fault: Fault, outcome: str) -> No
 
 @pytest.mark.parametrize("fault", BY_API, ids=lambda fault: fault.title)
 def test_creating(site: Site, stack: SmallStack, fault: Fault, expected: dict[tuple[str, str, str], str]) -> None:
-    waits = fault.kind in {"stall-operation", "http-409"}
+    waits = fault.kind in {"stall-operation", "http-409", "partial-capacity"}
     stack.want(declared(site), SHORT if waits else "10m")
     arm(site, fault, "create")
     result = run(stack, "up")

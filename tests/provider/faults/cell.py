@@ -75,7 +75,7 @@ class Trial:
         if fault.kind is None:
             self._somebody_else()
         else:
-            self.site.cloud.fault(self.row.request(operation), fault.kind, **fault.options)
+            self.site.cloud.fault(self.row.request(operation), fault.kind, **self.cell.options)
         before = copy.deepcopy((self.resource.id, self.resource.state))
         self.resource.seconds = BOUND_SECONDS if fault.kind == "stall-operation" else 0.0
         steps: dict[str, Callable[[], object]] = {

@@ -47,6 +47,13 @@ def tables(outcomes: Mapping[str, Outcome]) -> str:
     return "\n".join([*lines, "", ""])
 
 
+def known(page: str) -> dict[str, Outcome]:
+    """What became of the cells that a page shows, by their names."""
+    shown, outcomes = published(page), {mark: outcome for outcome, mark in MARKS.items()}
+    places = {cell.name: (cell.operation, cell.fault.title, cell.row.title) for cell in CELLS}
+    return {name: outcomes[shown[place]] for name, place in places.items() if shown.get(place) in outcomes}
+
+
 def published(page: str) -> dict[tuple[str, str, str], str]:
     """What stands in each cell of tables in Markdown, by operation, fault and kind."""
     found: dict[tuple[str, str, str], str] = {}

@@ -50,7 +50,7 @@ FAULTS = (
     Fault("slow answer", "slow", {"seconds": 0.05, "times": 1}, says=False),
     Fault("operation fails", "fail-operation", {"message": SAID, "times": 1}),
     Fault("operation never ends", "stall-operation", {"times": 1}, says=False),
-    Fault("partial capacity", "partial-capacity", {"vms": 1, "times": 1}, says=False),
+    Fault("partial capacity", "partial-capacity", {"times": 1}, says=False),
     _refused("quota-400", "quota exhausted"),
     Fault("changed by somebody else", None, says=False),
     Fault("deleted by somebody else", None, says=False),
@@ -64,6 +64,12 @@ class Cell:
     row: Row
     operation: Operation
     fault: Fault
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How the fault acts here: of a new pool's two machines there is one, of the one that an update adds none."""
+        found = {"vms": 1 if self.operation == "create" else 0} if self.fault.kind == "partial-capacity" else {}
+        return {**self.fault.options, **found}
 
     @property
     def name(self) -> str:
