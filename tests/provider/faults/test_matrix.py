@@ -62,3 +62,8 @@ def test_what_a_message_owes_its_reader(message: str, fault: str | None) -> None
     found = messages.faults_of(message, about=("data",), said="internal error", secrets=("hidden",))
     assert (fault is None) == (not found)
     assert fault is None or any(fault in one for one in found)
+
+
+def test_tables_are_read_as_they_are_written() -> None:
+    outcomes = {cell.name: list(report.MARKS)[number % 3] for number, cell in enumerate(CELLS)}
+    assert report.known(report.tables(outcomes)) == outcomes

@@ -889,3 +889,21 @@ def test_what_is_said_last_fits_how_it_ended(
     unwrapped = " ".join(shown.split())
     assert said.strip() in unwrapped
     assert unsaid not in unwrapped
+
+
+def test_a_soak_takes_a_number_and_a_seed(monkeypatch: pytest.MonkeyPatch):
+    asked: list[list[str]] = []
+
+    def started(command: list[str], *_: object, **__: object) -> int:
+        asked.append(command)
+        return 0
+
+    monkeypatch.setattr(checks, "run", started)
+    monkeypatch.setattr(checks, "ensure", giving(Path("/tools")))
+    assert checks.soak(Recorded("dev", "3", "7")) == 0
+    assert asked[0][1:] == ["-m", "tests.soak", "3", "7"]
+    for number, seed in (("0", "1"), ("x", "1"), ("1", "")):
+        with pytest.raises(FrontDoorError, match=r"whole numbers, such as N=1 SEED=7"):
+            checks.soak(Recorded("dev", number, seed))
+    assert checks.faults(Recorded("dev", "pool")) == 0
+    assert asked[1][1:] == ["-m", "tests.provider.faults", "pool"]
