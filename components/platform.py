@@ -356,6 +356,7 @@ class Platform(pulumi.ComponentResource):
                 ),
                 cluster=self.cluster,
                 after=ready,
+                protect=protect,
                 secrets=secrets,
                 opts=part,
             )

@@ -91,12 +91,13 @@ class Observability(pulumi.ComponentResource):
         *,
         cluster: Cluster,
         after: Sequence[pulumi.Resource],
+        protect: bool,
         secrets: Callable[[str], pulumi.Output[str]],
         opts: pulumi.ResourceOptions,
     ) -> None:
         """Declare it once `after` stands: the nodes, and the namespaces that monitors are put into."""
         super().__init__("gpuplatform:observability:Observability", name, None, opts)
-        self._name, self._cluster = name, cluster
+        self._name, self._cluster, self._guarded = name, cluster, protect
         before = [*after]
         if settings.stack == "own":
             namespace = self._object({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, after)
@@ -131,7 +132,7 @@ class Observability(pulumi.ComponentResource):
             f"{self._name}-grafana-password",
             length=_PASSWORD_CHARACTERS,
             encoding="alphanumeric",
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=pulumi.ResourceOptions(parent=self, protect=self._guarded),
         )
         needed: list[pulumi.Resource] = [
             self._secret(stack.GRAFANA_SECRET, {"user": "admin", "password": password.value}, [namespace])

@@ -93,6 +93,13 @@ def test_secrets_are_secrets_and_never_values(deployment: Deployment) -> None:
     assert mounted["secrets"] == ["alertmanager-routes"]
 
 
+@pytest.mark.parametrize("protect", [True, False])
+def test_what_was_drawn_is_guarded_as_everything_is(protect: bool) -> None:
+    deployment = deploy_platform({**document(), "protect": protect})
+    guarded = [each.name for each in deployment.resources if "observability" in each.name and each.protect]
+    assert guarded == (["platform-observability-grafana-password"] if protect else [])
+
+
 def test_the_output_has_what_a_test_alert_needs(deployment: Deployment) -> None:
     assert deployment.exports["observability"] == {
         "stack": "own",
@@ -127,8 +134,8 @@ def alerts(deployment: Deployment) -> set[str]:
 
 VENDORS = {
     "c1a.8x": (set[str](), {"GpuLost", "XidHardware", "GpuUnhealthy", "GpuMetricsSilent"}),
-    "l40s-48gb.10x": ({"GpuLost", "XidHardware", "GpuMetricsSilent"}, {"GpuUnhealthy"}),
-    "mi300x-192gb-ib.8x": ({"GpuLost", "GpuUnhealthy", "AmdGpuMetricsSilent"}, {"XidHardware"}),
+    "l40s-48gb.10x": ({"XidHardware", "GpuMetricsSilent"}, {"GpuUnhealthy"}),
+    "mi300x-192gb-ib.8x": ({"GpuUnhealthy", "AmdGpuMetricsSilent"}, {"XidHardware"}),
 }
 
 
