@@ -134,3 +134,13 @@ def test_an_object_is_in_the_collection_of_its_namespace_and_in_that_of_all() ->
     assert one.is_in(Address.of("/api/v1/pods"))
     assert not one.is_in(Address.of("/api/v1/namespaces/other/pods"))
     assert not one.is_in(Address.of("/api/v1/namespaces/slurm/secrets"))
+
+
+def test_the_revision_moves_with_what_the_watch_shows_and_is_none_where_the_server_has_to_be_asked(api: Api) -> None:
+    assert api.revision(PODS) == 5
+    api.show("MODIFIED", pod("a", 6))
+    assert api.revision(PODS) == 6
+    assert api.revision("/api/v1/nodes") is None
+    api.tell(None)
+    while api.revision(PODS) is not None:
+        threading.Event().wait(0.01)
