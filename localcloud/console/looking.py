@@ -1,6 +1,6 @@
 """The actors that look: at Kubernetes from a watch's memory, at Slurm through its REST API.
 
-They look while a page is open or a repair goes on, and cost nothing else of the time.
+They look while a page is open, while a repair goes on and for some minutes after it, and cost nothing else of the time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import replace
 from localcloud.autoclusters import incidents
 from localcloud.cloud import Cloud
 from localcloud.console import changes, reading
+from localcloud.console.repairs import AFTERWARDS_SECONDS
 from localcloud.console.sights import News, Sights
 from localcloud.control_plane import ControlPlaneError
 from localcloud.kubernetes.actors import Actor, Place
@@ -28,7 +29,7 @@ from localcloud.slurm.reach import rest_socket
 _LOG = logging.getLogger(__name__)
 _TICK_SECONDS = 0.2
 _SLURM_SECONDS = 0.8
-_OPEN_REPAIR_SECONDS = 1.0
+_ASK_SECONDS = 1.0
 _GAP_SECONDS = 4.0
 """What changed since a look that is older than this is not told as news: nobody saw when."""
 
@@ -46,12 +47,14 @@ class _Pace:
         if self._cloud.sights.wanted:
             return True
         if time.monotonic() >= self._ask_at:
-            self._repairing = self._cloud.from_thread(self._open_repairs)
-            self._ask_at = time.monotonic() + _OPEN_REPAIR_SECONDS
+            self._repairing = self._cloud.from_thread(self._repairs)
+            self._ask_at = time.monotonic() + _ASK_SECONDS
         return self._repairing
 
-    async def _open_repairs(self) -> bool:
-        return any(each.open for each in incidents.of_cluster(self._cloud, self._cluster_id))
+    async def _repairs(self) -> bool:
+        """Whether a repair goes on, or jobs may still wait for what it gave back."""
+        found, now = incidents.of_cluster(self._cloud, self._cluster_id), time.time()
+        return any(each.open or now - each.since < AFTERWARDS_SECONDS for each in found)
 
 
 def kubernetes(cloud: Cloud) -> Actor:

@@ -29,7 +29,7 @@ _TEXTS: Mapping[Phase, tuple[Owner, str]] = {
 _REPLACED: Sequence[Phase] = ("injected", "failed", "detected", "isolated", "replacing", "replaced")
 _OFF: Sequence[Phase] = ("injected", "failed", "detected", "off")
 _UNCOVERED: Sequence[Phase] = ("injected", "failed", "uncovered")
-_AFTERWARDS_SECONDS = 300.0
+AFTERWARDS_SECONDS = 300.0
 """How long after its end what Slurm shows still belongs to a repair: jobs wait before they start again."""
 
 
@@ -65,7 +65,7 @@ def repair(incident: Incident, action: str | None, news: Sequence[News], now: fl
     """
     began = incident.history[0][1]
     last = now if incident.open else incident.since
-    until = last if incident.open else last + _AFTERWARDS_SECONDS
+    until = last if incident.open else last + AFTERWARDS_SECONDS
     own: list[tuple[float, Owner, str]] = [(at, *_TEXTS[phase]) for at, phase in _known(incident)]
     others: list[tuple[float, Owner, str]] = [
         (each.at, _OWNERS[each.source], each.text)

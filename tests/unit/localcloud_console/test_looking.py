@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from dataclasses import replace
@@ -10,13 +11,16 @@ from typing import Any, cast
 
 import pytest
 
+from localcloud.autoclusters.incidents import Incident
 from localcloud.cloud import Cloud
 from localcloud.console import looking, sights
+from localcloud.console.repairs import AFTERWARDS_SECONDS
 from localcloud.console.sights import NodeSight, Sights
 from localcloud.control_plane import ControlPlaneError
 from localcloud.kubernetes.actors import Place
 from localcloud.kubernetes.api_server import NODES, ApiServer
 from localcloud.kubernetes.home import Home
+from tests.unit.localcloud_console.making import incident
 from tests.unit.localcloud_kubernetes.support import CLUSTER
 
 Json = dict[str, Any]
@@ -125,7 +129,7 @@ def test_it_looks_while_a_page_is_open_or_a_repair_goes_on_and_else_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(looking, "_TICK_SECONDS", 0.01)
-    monkeypatch.setattr(looking, "_OPEN_REPAIR_SECONDS", 0.01)
+    monkeypatch.setattr(looking, "_ASK_SECONDS", 0.01)
     monkeypatch.setattr(sights, "INTEREST_SECONDS", 0.3)
     api, known, stop = Api(), Sights(), threading.Event()
     api.at = None
@@ -165,3 +169,23 @@ def test_a_cluster_without_slurm_is_not_asked_for_it(tmp_path: Path) -> None:
     seen = known.of(CLUSTER.id)
     assert seen is not None
     assert "slurmrestd" in seen.slurm_trouble
+
+
+@pytest.mark.parametrize(
+    ("phase", "ago", "looks"),
+    [("isolated", 9000, True), ("replaced", 10, True), ("replaced", AFTERWARDS_SECONDS + 10, False), ("off", 10, True)],
+)
+def test_jobs_that_start_again_after_a_repair_are_still_seen(
+    monkeypatch: pytest.MonkeyPatch, phase: str, ago: float, looks: bool
+) -> None:
+    def found(_cloud: object, _cluster: str) -> list[Incident]:
+        return [incident(phase, since=time.time() - ago)]
+
+    monkeypatch.setattr("localcloud.autoclusters.incidents.of_cluster", found)
+
+    class Served(Repairs):
+        def from_thread(self, step: Any) -> bool:
+            return asyncio.run(step())
+
+    pace = looking._Pace(cast(Cloud, Served(Sights())), "c")  # pyright: ignore[reportPrivateUsage]
+    assert pace.due() is looks
