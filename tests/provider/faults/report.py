@@ -49,7 +49,8 @@ def tables(outcomes: Mapping[str, Outcome]) -> str:
 
 def known(page: str) -> dict[str, Outcome]:
     """What became of the cells that a page shows, by their names."""
-    shown, outcomes = published(page), {mark: outcome for outcome, mark in MARKS.items()}
+    shown = published(page)
+    outcomes: dict[str, Outcome] = {mark: outcome for outcome, mark in MARKS.items()}
     places = {cell.name: (cell.operation, cell.fault.title, cell.row.title) for cell in CELLS}
     return {name: outcomes[shown[place]] for name, place in places.items() if shown.get(place) in outcomes}
 

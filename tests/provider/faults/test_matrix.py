@@ -6,7 +6,7 @@ import pytest
 
 from tests import pages
 from tests.provider.faults import messages, report
-from tests.provider.faults.cell import Site, Trial
+from tests.provider.faults.cell import Outcome, Site, Trial
 from tests.provider.faults.kinds import ROWS
 from tests.provider.faults.table import CELLS, FAULTS, FEW, OPERATIONS, Cell, why_not
 
@@ -65,5 +65,5 @@ def test_what_a_message_owes_its_reader(message: str, fault: str | None) -> None
 
 
 def test_tables_are_read_as_they_are_written() -> None:
-    outcomes = {cell.name: list(report.MARKS)[number % 3] for number, cell in enumerate(CELLS)}
+    outcomes: dict[str, Outcome] = {cell.name: list(report.MARKS)[at % 3] for at, cell in enumerate(CELLS)}
     assert report.known(report.tables(outcomes)) == outcomes

@@ -1,4 +1,4 @@
-"""The exporter and the rules know the same metrics: neither is written from the other, and neither imports the other."""
+"""The exporter and the rules know the same metrics; neither is written from the other, nor imports it."""
 
 from __future__ import annotations
 
