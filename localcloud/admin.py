@@ -10,6 +10,7 @@ from functools import cache
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request
+from fastapi import Body as Whole
 from pydantic import Field
 
 from localcloud import pools
@@ -122,6 +123,13 @@ async def health(request: Request) -> Json:
     return {"service": "localcloud", **request.state.about}
 
 
+@open_router.post("/receiver/{name}")
+async def receive(name: str, body: Annotated[Json, Whole()], cloud: CloudDep) -> Json:
+    """Take what a webhook sends, for those who want to see that it arrives; kept until the cloud stops."""
+    cloud.received.append((name, body))
+    return {}
+
+
 @open_router.get("/openapi.json")
 async def openapi(request: Request) -> Json:
     """The description of the API under `/v1`."""
@@ -143,6 +151,12 @@ async def status(cloud: CloudDep, request: Request) -> Json:
     ]
     about = request.state.about
     return {**about, "settings": _settings(cloud), "clusters": clusters, "faults": len(cloud.faults.all())}
+
+
+@router.get("/receiver")
+async def received(cloud: CloudDep) -> Json:
+    """What webhooks have sent, the last hundred, oldest first."""
+    return {"items": [{"name": name, "body": body} for name, body in cloud.received]}
 
 
 @router.get("/faults")

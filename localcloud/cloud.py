@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal, TypeVar
 
@@ -26,6 +27,8 @@ _T = TypeVar("_T")
 
 DEFAULT_OPERATION_SECONDS = 0.5
 DEFAULT_WATCH_SECONDS = 5.0
+MOST_RECEIVED = 100
+"""How much of what webhooks send to the receiver is kept."""
 _ANSWER_SECONDS = 60.0
 
 
@@ -53,6 +56,7 @@ class Cloud:
         self.operations = Operations(self, works)
         self.dialer: Dialer = no_pod_network
         self.sights = Sights()
+        self.received: deque[tuple[str, Any]] = deque(maxlen=MOST_RECEIVED)
         self.loop: asyncio.AbstractEventLoop | None = None
 
     @property

@@ -2,7 +2,7 @@
 
 Ends with 0 where every route took it, else with 1. The stack's outputs come by standard input, since the kubeconfig is
 a secret; it lies in a file that only this user can read for as long as the command runs. Alertmanager is reached by
-`kubectl port-forward`, which is all the way in that there is.
+`kubectl port-forward`, or where that can't be had through the API server (`kubectl proxy`).
 """
 
 import argparse
@@ -18,12 +18,12 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
-from components.observability.delivery import DeliveryError, Outcome, deliver
+from components.observability.delivery import DeliveryError, Outcome, deliver, reach
 
 SECONDS = 60.0
 """How long all routes may take together. The second Alertmanager of a pair waits 15 s for the first."""
 _FORWARD_SECONDS = 30.0
-_FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+)")
+_LISTENING = re.compile(r"(?:Forwarding from|Starting to serve on) 127\.0\.0\.1:(\d+)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -69,14 +69,36 @@ def _forwarded(kubectl: str, kubeconfig: str, expected: Mapping[str, Any]) -> Ge
         path = Path(folder) / "kubeconfig"
         path.touch(mode=0o600)
         path.write_text(kubeconfig, encoding="utf-8")
-        where = [f"--kubeconfig={path}", f"--namespace={expected['namespace']}"]
-        command = [kubectl, *where, "port-forward", f"service/{expected['service']}", f":{expected['port']}"]
-        forward = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
-            yield f"http://127.0.0.1:{_port(forward)}"
-        finally:
-            forward.terminate()
-            forward.wait()
+        space, service, port = expected["namespace"], expected["service"], expected["port"]
+        # One pod of the pair, whichever way: the other has counts of its own.
+        pod = f"alertmanager-{service}-0"
+        ways = {
+            "": ("port-forward", f"--namespace={space}", f"pod/{pod}", f":{port}"),
+            f"/api/v1/namespaces/{space}/pods/{pod}:{port}/proxy": ("proxy", "--port=0"),
+        }
+        refusals: list[str] = []
+        for suffix, words in ways.items():
+            with _running([kubectl, f"--kubeconfig={path}", *words]) as way:
+                try:
+                    address = f"http://127.0.0.1:{_port(way)}{suffix}"
+                    reach(address)
+                except DeliveryError as error:
+                    refusals.append(f"kubectl {words[0]}: {error}")
+                    continue
+                yield address
+                return
+        raise DeliveryError("; ".join(refusals))
+
+
+@contextmanager
+def _running(command: Sequence[str]) -> Generator[subprocess.Popen[str]]:
+    """A program that runs for as long as it is needed, with all that it says on its standard output."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def _port(forward: subprocess.Popen[str]) -> str:
@@ -93,12 +115,12 @@ def _port(forward: subprocess.Popen[str]) -> str:
     said = ""
     try:
         while line := lines.get(timeout=_FORWARD_SECONDS):
-            if found := _FORWARDING.match(line):
+            if found := _LISTENING.match(line):
                 return found.group(1)
             said = line.strip()
     except Empty:
         said = f"nothing within {_FORWARD_SECONDS:.0f} s"
-    raise DeliveryError(f"kubectl port-forward can't reach Alertmanager and says: {said}")
+    raise DeliveryError(said)
 
 
 def _refused(sentence: str) -> int:

@@ -74,6 +74,11 @@ def outcome(route: str, before: Asked, now: Asked, seconds: float) -> Outcome | 
     return None
 
 
+def reach(url: str) -> None:
+    """Raise DeliveryError where no Alertmanager answers."""
+    _ask(f"{url}/-/ready")
+
+
 def deliver(
     url: str, routes: Collection[str], seconds: float, wait: Callable[[float], None] = time.sleep
 ) -> list[Outcome]:

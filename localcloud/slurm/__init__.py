@@ -3,8 +3,8 @@
 A kubelet's work for pods labelled `app.kubernetes.io/name` in `plan.DAEMONS`, in each cluster from outside of it. Each
 pod is a set of Linux namespaces with its hostname and address, in which its containers' programs run from the folder of
 `tools.slurm_root`: real slurmctld, slurmd, slurmrestd, slurmdbd, MariaDB, sshd, and the platform's actor and exporter.
-Kueue's manager is a pinned tool. They talk to each other and to the API server as in a cluster, and the Pod API is all
-that this package knows of whoever made them.
+Kueue's manager and Alertmanager are pinned tools. They talk to each other and to the API server as in a cluster, and
+the Pod API is all that this package knows of whoever made them.
 
 * `kubelet`    the loop of one cluster: which pods to start, end, kill and report
 * `plan`       a pod in, what is to run out: pure

@@ -140,6 +140,9 @@ _IMAGES: Mapping[str, Image] = {
     "login": Image(_script(_LOGIN)),
     "initconf": Image(_script("true")),
     "reconfigure": Image(_script(_RECONFIGURE), user=SLURM),
+    "alertmanager": Image(
+        _plain("/alertmanager-program"), user=NOBODY, programs={"/alertmanager-program": "alertmanager"}
+    ),
     # Kueue's; the user is that of the image.
     "manager": Image(_plain("/manager"), user=NONROOT, programs={"/manager": "kueue"}),
 }

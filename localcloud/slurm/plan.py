@@ -30,7 +30,7 @@ from localcloud.slurm.volumes import MissingError, Sources, data_of, field_of
 
 Object = Mapping[str, Any]
 
-ASKS_THE_CLOUD = ("gpuplatform-exporter",)
+ASKS_THE_CLOUD = ("gpuplatform-exporter", "alertmanager")
 DAEMONS = (
     *("slurmctld", "slurmd", "slurmrestd", "slurmdbd", "mariadb", "login", "sacctmgr", "slurm-actor", "kueue"),
     *ASKS_THE_CLOUD,

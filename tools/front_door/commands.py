@@ -14,7 +14,7 @@ from tools.front_door.cleaning import clean
 from tools.front_door.console import console
 from tools.front_door.drill import drill
 from tools.front_door.environment import STATE, FrontDoorError, left_of_dev, shell_lines
-from tools.front_door.monitoring import test_alert
+from tools.front_door.monitoring import get_alertmanager, test_alert
 from tools.front_door.recovery import is_empty, locks, spoken
 from tools.front_door.session import Session
 from tools.front_door.slurm import check, ensure_slurm_can_run, plan
@@ -67,6 +67,7 @@ def up(session: Session) -> int:
     _ask_first(session, "changing")
     if session.is_dev:
         ensure_slurm_can_run(session.settings())
+        get_alertmanager(session, session.settings())
     session.prepare()
     agreed = ["--yes"] if session.is_dev and not session.is_agreed else []
     status = session.pulumi("up", "--stack", session.stack, "--suppress-outputs", *agreed, *session.arguments)

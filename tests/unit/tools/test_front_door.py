@@ -26,6 +26,7 @@ from tools.front_door import (
     environments,
     foreign,
     gitops,
+    monitoring,
     recovery,
     session,
     slurm,
@@ -102,6 +103,26 @@ def test_dev_is_never_asked():
     assert dev.asked[0] == ("up", "--stack", "dev", "--suppress-outputs", "--yes")
     assert dev.asked[1] == ("stack", "output", "--stack", "dev")
     assert sum(line.count("  make ") + line.count("  eval ") for line in dev.said) == 3
+
+
+@pytest.mark.parametrize(("settings", "needs"), [({"observability": {}}, ["monitoring"]), ({}, [])])
+def test_an_up_of_dev_gets_alertmanager_where_the_stack_has_monitoring(
+    monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, object], needs: Sequence[str]
+):
+    asked: list[str] = []
+    monkeypatch.setattr(monitoring, "ensure", asked.append)
+    monitoring.get_alertmanager(Recorded("dev"), settings)
+    assert asked == needs
+
+
+def test_a_machine_that_can_not_have_alertmanager_is_told(monkeypatch: pytest.MonkeyPatch):
+    def missing(_need: str) -> None:
+        raise ToolMissingError("alertmanager is missing")
+
+    monkeypatch.setattr(monitoring, "ensure", missing)
+    dev = Recorded("dev")
+    monitoring.get_alertmanager(dev, {"observability": {}})
+    assert dev.said == ["alertmanager is missing"]
 
 
 @pytest.mark.parametrize(("action", "paused"), [("off", "true"), ("on", "false")])
