@@ -138,12 +138,14 @@ def _properties(step: Step, op: Op, old: State | None, new: State | None) -> Ite
     detailed = step.detailed
     if detailed is None:
         changed = sorted(paths.differences(old.inputs, new.inputs))
-        first = [path for path in changed if not step.diffs or str(paths.parse(path)[0]) in step.diffs]
+        first = [path for path in changed if not step.diffs or str(next(iter(paths.parse(path)), "")) in step.diffs]
         detailed = dict.fromkeys(first or step.diffs, ("update", True))
     for path, (kind, of_input) in sorted(detailed.items()):
         if path.startswith("__"):
             continue
         steps = paths.parse(path)
+        if not steps:  # A provider's path that names nothing.
+            continue
         before = paths.get(old.inputs if of_input else old.outputs, steps)
         if before is paths.MISSING:
             before = paths.get(old.outputs if of_input else old.inputs, steps)

@@ -43,7 +43,7 @@ def programs(draw: st.DrawFn) -> list[dict[str, Any]]:
             key = draw(st.sampled_from([*inside, "extra"]))
             deeper = first(inside.get(key))
             if not deeper or draw(st.booleans()):
-                inside[key] = draw(JUNK)
+                inside[key] = copy.deepcopy(draw(JUNK))
                 break
             inside = deeper
     return resources

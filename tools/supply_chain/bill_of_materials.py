@@ -42,6 +42,7 @@ _CHARTS = {
         "MARIADB_OPERATOR": ("mariadb-operator-crds", "mariadb-operator"),
     },
     "components/gpu_sharing/kueue.py": {"VERSION": ("kueue",)},
+    "components/observability/stack.py": {"VERSION": ("kube-prometheus-stack",)},
 }
 """The constants that pin a Helm chart's version, and the charts that they pin."""
 

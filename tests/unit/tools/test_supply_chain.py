@@ -12,10 +12,12 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 from components.gpu_sharing import kueue
+from components.observability import stack
 from components.slurm import charts
 from tools.errors import ToolError
 from tools.front_door import checks, rules
@@ -110,7 +112,7 @@ def bill() -> dict[str, Any]:
 def listed(bill: dict[str, Any], kind: str, scope: str | None = None) -> set[str]:
     """`name@version` of each component of a kind."""
     return {
-        component["purl"].removeprefix(f"pkg:{kind}/").partition("?")[0]
+        unquote(component["purl"].removeprefix(f"pkg:{kind}/").partition("?")[0])
         for component in bill["components"]
         if component["purl"].startswith(f"pkg:{kind}/") and scope in (None, component["scope"])
     }
@@ -130,7 +132,7 @@ def test_the_bill_has_every_tool_and_what_it_would_be_built_from(bill: dict[str,
     modules = listed(bill, "golang")
     for file in (ROOT / "tools" / "go").glob("*/go.mod"):
         direct = re.findall(r"^require (\S+) (\S+)$", file.read_text(), re.M)
-        assert {f"{name}@{version}".replace("+", "%2B") for name, version in direct} <= {one.lower() for one in modules}
+        assert {f"{name}@{version}" for name, version in direct} <= {one.lower() for one in modules}
 
 
 def test_the_bill_has_the_folders_the_charts_and_the_actions(bill: dict[str, Any]) -> None:
@@ -141,6 +143,7 @@ def test_the_bill_has_the_folders_the_charts_and_the_actions(bill: dict[str, Any
     assert by_name[f"pkg:helm/slurm-operator@{charts.SLINKY}"]["scope"] == "required"
     assert f"pkg:helm/cert-manager@{charts.CERT_MANAGER.removeprefix('v')}" in by_name
     assert f"pkg:helm/kueue@{kueue.VERSION}" in by_name
+    assert f"pkg:helm/kube-prometheus-stack@{stack.VERSION}" in by_name
     workflows = "".join(file.read_text() for file in (ROOT / ".github" / "workflows").glob("*.yml"))
     assert set(re.findall(r"uses: ([\w.-]+/[\w.-]+@[0-9a-f]{40})", workflows)) == listed(bill, "github")
 
