@@ -241,7 +241,7 @@ def test_a_protected_pool_is_retired_and_its_node_set_with_it(site: Site) -> Non
     job = site.submit("sleep 20; echo whole > last.txt", "--nodelist=more-0", "--gpus=1", "--time=5")
     site.wait_for(job, "RUNNING")
     # Slinky marks a busy worker a moment after its job has begun; whoever evicts it before that has it requeued.
-    marked = ("get", "pod", "more-0", "-o", r"jsonpath={.metadata.labels.slinky\.slurm\.net/pod-protect}")
+    marked = ("get", "pod", "more-0", "-o", r"jsonpath={.metadata.labels.nodeset\.slinky\.slurm\.net/pod-protect}")
     until(lambda: site.kubectl("-n", "slurm", *marked).out == "true", 60, "more-0 is marked as busy")
     site.project.change_settings({"nodePools": {"more": {"retire": True}}})
     site.project.up()
