@@ -144,7 +144,7 @@ def error_of(answer: Answer, request: Request, now: datetime, *, key: str) -> er
         request=str(request),
         retry_after=retry_after(answer.headers.get("retry-after"), now),
         # What helps against a shortage or a quota depends on what was asked for, which whoever asked knows.
-        hint="" if kind in {CapacityError, QuotaError} else _hint(answer, now, key, error_id),
+        hint="" if kind in {CapacityError, QuotaError} else _hint(answer, request, now, key, error_id),
     )
     if isinstance(error, ServerError):
         error.answer_lost = request.changes
@@ -234,7 +234,7 @@ _HINTS = {
 """What to do about a refusal, by its status; 401, 403 and 5xx depend on more."""
 
 
-def _hint(answer: Answer, now: datetime, key: str, error_id: str | None) -> str:
+def _hint(answer: Answer, request: Request, now: datetime, key: str, error_id: str | None) -> str:
     if answer.status == 401:
         offset = clock_offset(answer.headers.get("date"), now)
         if offset is not None and abs(offset) > CLOCK_TOLERANCE:
@@ -245,6 +245,9 @@ def _hint(answer: Answer, now: datetime, key: str, error_id: str | None) -> str:
     if answer.status >= 500:
         support = ", and give Crusoe's support the error id if it stays so" if error_id else ""
         return f"Run the same command again later{support}."
+    if answer.status == 404 and request.path.lstrip("/").startswith("organizations/"):
+        # Every endpoint has these.
+        return "Check the endpoint, its base path included."
     return _HINTS.get(answer.status, "")
 
 

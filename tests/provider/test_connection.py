@@ -21,9 +21,13 @@ def told(environment: Mapping[str, str], endpoint: str, project: str = "local") 
     with running_plugin(environment) as (plugin, _):
         plugin.configure(endpoint, project)
         started = time.monotonic()
-        messages = {refusal(plugin, call) for call in ("check", "diff", "read", "delete")}
+        said = {call: refusal(plugin, call) for call in ("check", "diff", "read", "delete")}
         assert time.monotonic() - started < 15
-    (message,) = messages
+    # Where something is done to an object, its name comes first.
+    message = said["check"]
+    assert said["diff"] == message
+    for call, doing in (("read", "Reading"), ("delete", "Deleting")):
+        assert said[call] in (message, f"{doing} VPC network n: {message}")
     assert "Traceback" not in message
     assert "Unexpected" not in message
     assert message.count("\n") == 0
@@ -86,6 +90,7 @@ def test_a_wrong_base_path(cloud: Cloud) -> None:
     endpoint = cloud.endpoint.replace("/v1", "/v9")
     message = told({**cloud.credentials(), "CRUSOE_API_ENDPOINT": endpoint}, endpoint)
     assert "/v9/organizations/projects" in message
+    assert message.endswith("Check the endpoint, its base path included.")
 
 
 @pytest.mark.parametrize("hours", [3, -3])
