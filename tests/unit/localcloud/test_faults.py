@@ -154,7 +154,7 @@ async def test_admin_surface_needs_the_token(api: Api) -> None:
 
 
 async def test_the_receiver_takes_what_a_webhook_sends_and_shows_it_to_the_owner_alone(api: Api) -> None:
-    body = {"status": "firing", "alerts": []}
+    body: dict[str, object] = {"status": "firing", "alerts": []}
     answer = await api.client.post("/_local/receiver/team", json=body)
     assert answer.status_code == 200
     assert (await api.client.get("/_local/receiver")).status_code == 403
