@@ -14,7 +14,10 @@ from tests.scraping import Watch
 
 pytestmark = pytest.mark.integration
 SECONDS = 3.0
-"""How far a figure may be from what the drill saw: records count whole seconds, and the drill sees some late."""
+"""How far a figure may be from what the drill saw: records count whole seconds, and the drill sees some late.
+
+A tenth of the whole recovery comes on top of it, since both see later on a busy machine.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +100,8 @@ def test_after_a_drill_it_has_the_drill_s_figures_although_it_was_killed_in_the_
 
     until(lambda: set(stages()) == set(figures), 60, "all figures")
     told = stages()
-    wrong = {name: (told[name], figures[name]) for name in figures if abs(told[name] - figures[name]) > SECONDS}
+    far = SECONDS + figures["total"] / 10
+    wrong = {name: (told[name], figures[name]) for name in figures if abs(told[name] - figures[name]) > far}
     assert wrong == {}
     scraped = watch.scrape()
     assert scraped("repairs_total", "pool", "outcome")[("train", "done")] == before + 1
