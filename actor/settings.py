@@ -1,6 +1,7 @@
 """What the platform tells the actor, as one JSON object in the variable ACTOR_SETTINGS."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
@@ -38,19 +39,24 @@ class Settings:
     cluster: str = ""
 
 
-def load(text: str) -> Settings:
-    """Settings from JSON.
+def read(text: str, variable: str, known: Iterable[str]) -> dict[str, Any]:
+    """The settings that a variable holds, from JSON.
 
     Raises:
-        ValueError: it is no object, or has a key that there is not.
+        ValueError: it is no object, or has a key that is not `known`.
     """
     given: object = json.loads(text)
-    known = {each.name for each in fields(Settings)}
     if not isinstance(given, dict):
-        raise ValueError("ACTOR_SETTINGS is no JSON object")  # noqa: TRY004 (whatever is wrong with it is one error)
-    found = cast("dict[str, Any]", given)
-    if unknown := sorted(found.keys() - known):
-        raise ValueError(f"ACTOR_SETTINGS has {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+        raise ValueError(f"{variable} is no JSON object")  # noqa: TRY004 (whatever is wrong with it is one error)
+    found, all_known = cast("dict[str, Any]", given), sorted(known)
+    if unknown := sorted(found.keys() - set(all_known)):
+        raise ValueError(f"{variable} has {', '.join(unknown)}; known: {', '.join(all_known)}")
+    return found
+
+
+def load(text: str) -> Settings:
+    """Settings from JSON; raises ValueError."""
+    found = read(text, "ACTOR_SETTINGS", (each.name for each in fields(Settings)))
     for key, value in found.items():
         if isinstance(value, list):
             found[key] = tuple(cast("list[str]", value))

@@ -41,7 +41,7 @@ def main() -> int:
     poller = Poller(configured(settings, api, rest, token, in_cluster("slurm")))
     exporter = Exporter(poller, settings, time.time)
     # All of the pod's addresses: Prometheus is in another pod. Who may reach it a NetworkPolicy says.
-    server, _ = serve(exporter, "0.0.0.0")  # noqa: S104
+    server, _ = serve(exporter, "0.0.0.0")  # noqa: S104 (see above)
     for name in ("autoclusters", "crusoe", "slurm"):
         if name not in poller.view().configured:
             why = "there is no access key (platform.exporter.apiKey)" if name != "slurm" else "there is no Slurm here"

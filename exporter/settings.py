@@ -1,9 +1,9 @@
 """What the platform tells the exporter, as one JSON object in the variable EXPORTER_SETTINGS."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, cast
+
+from actor.settings import read
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,8 @@ class Settings:
 
 
 def load(text: str) -> Settings:
-    """Settings from JSON.
-
-    Raises:
-        ValueError: it is no object, or has a key that there is not.
-    """
-    given: object = json.loads(text)
-    known = {each.name for each in fields(Settings)}
-    if not isinstance(given, dict):
-        raise ValueError("EXPORTER_SETTINGS is no JSON object")  # noqa: TRY004 (whatever is wrong with it is one error)
-    found = cast("dict[str, Any]", given)
-    if unknown := sorted(found.keys() - known):
-        raise ValueError(f"EXPORTER_SETTINGS has {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+    """Settings from JSON; raises ValueError."""
+    found = read(text, "EXPORTER_SETTINGS", (each.name for each in fields(Settings)))
     try:
         pools = {key: Pool(**each) for key, each in found.pop("pools", {}).items()}
         shares = tuple(Share(**each) for each in found.pop("shares", ()))

@@ -121,7 +121,8 @@ def _alert() -> bytes:
 
 
 def _ask(url: str, body: bytes | None = None) -> str:
-    request = urllib.request.Request(url, data=body, headers={"Content-Type": "application/json"})  # noqa: S310
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, data=body, headers=headers)  # noqa: S310 (http, of our own making)
     try:
         with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310 (http, of our own making)
             return answer.read().decode()
