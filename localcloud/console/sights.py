@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections import deque
@@ -150,7 +151,9 @@ class Sights:
         self._doors: dict[str, ApiServer] = {}
         self._news: deque[News] = deque(maxlen=_MOST_NEWS)
         self._wanted_until = 0.0
-        self._version = 0
+        # Counts begin anew with every start, and an open page outlives its cloud: the start is a part of the version.
+        self._start = secrets.token_hex(8)
+        self._changes = 0
         self._closed = False
 
     def want(self) -> None:
@@ -172,9 +175,9 @@ class Sights:
         return self._closed
 
     @property
-    def version(self) -> int:
-        """Another number whenever there is something new to see."""
-        return self._version
+    def version(self) -> str:
+        """Another text whenever there is something new to see; no two starts of a cloud have one in common."""
+        return f"{self._start}.{self._changes}"
 
     def of(self, cluster_id: str) -> ClusterSight | None:
         """What was seen last of a cluster; None where nothing was yet."""
@@ -201,7 +204,7 @@ class Sights:
             self._seen[cluster_id] = after
             self._news.extend(news)
             if news or replace(after, at=before.at) != before:
-                self._version += 1
+                self._changes += 1
 
     def open(self, cluster_id: str, api: ApiServer) -> None:
         """A cluster's API server can be asked from now on."""
@@ -218,4 +221,4 @@ class Sights:
         with self._lock:
             self._seen.pop(cluster_id, None)
             self._doors.pop(cluster_id, None)
-            self._version += 1
+            self._changes += 1

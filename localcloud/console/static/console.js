@@ -3,8 +3,11 @@
 "use strict";
 
 const RETRY_MILLISECONDS = 1000;
+const ANSWER_MILLISECONDS = 15000;
 const live = document.getElementById("live");
-let busy = false;
+let source = null;
+// What is being fetched, and whether something changed since it was asked for.
+let fetching = null;
 let again = false;
 
 function say(text, isLive) {
@@ -52,13 +55,15 @@ function replace(next) {
 }
 
 async function refresh() {
-  if (busy) {
+  if (fetching) {
     again = true;
     return;
   }
-  busy = true;
+  fetching = new AbortController();
+  again = false;
+  const limit = setTimeout(() => fetching.abort(), ANSWER_MILLISECONDS);
   try {
-    const answer = await fetch(location.href, { cache: "no-store" });
+    const answer = await fetch(location.href, { cache: "no-store", signal: fetching.signal });
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     if (next.body.dataset.version) {
       keepOpen(next);
@@ -70,30 +75,31 @@ async function refresh() {
   } catch {
     lost();
   }
-  busy = false;
-  if (again) {
-    again = false;
-    refresh();
-  }
+  clearTimeout(limit);
+  fetching = null;
+  if (again) refresh();
 }
 
+// Begins anew with the version that is shown: whatever was missed, or was asked and never answered, is told again.
 function lost() {
+  if (!source) return;
   say("Not live: the local cloud does not answer.", false);
+  source.close();
+  source = null;
+  again = false;
+  if (fetching) fetching.abort();
+  setTimeout(follow, RETRY_MILLISECONDS);
 }
 
 function follow() {
-  const source = new EventSource(`${document.body.dataset.changes}?seen=${document.body.dataset.version}`);
+  source = new EventSource(`${document.body.dataset.changes}?seen=${document.body.dataset.version}`);
   source.addEventListener("open", () => say("Live", true));
   source.addEventListener("changed", refresh);
   source.addEventListener("time", (event) => {
     document.getElementById("asof").textContent = event.data;
   });
-  source.addEventListener("error", () => {
-    lost();
-    // Browsers differ in when they try again by themselves.
-    source.close();
-    setTimeout(follow, RETRY_MILLISECONDS);
-  });
+  // Browsers differ in when they try again by themselves.
+  source.addEventListener("error", lost);
 }
 
 follow();

@@ -167,6 +167,21 @@ def test_a_cloud_that_ends_is_told_and_one_that_comes_back_is_followed_again(fol
         shown.close()
 
 
+def test_a_page_that_is_asked_for_and_never_answered_is_asked_for_again(made: Town, browser: Browser) -> None:
+    names = inhabited(made)
+    with page(browser) as shown:
+        live(shown, made.url)
+        shown.evaluate(
+            "() => { const real = window.fetch; window.asked = 0; window.fetch = (address, options) => {"
+            "window.asked += 1; if (window.asked > 1) return real(address, options);"
+            "return new Promise((_, refuse) => options.signal.addEventListener('abort', () => refuse('aborted'))) } }"
+        )
+        made.node(names[7], cordoned=True)
+        expect(shown.locator("#live")).to_have_text("Not live: the local cloud does not answer.")
+        expect(shown.locator(cell(names[7]))).to_have_class("cell s-closed look")
+        expect(shown.locator("#live")).to_have_text("Live")
+
+
 def test_a_thousand_nodes_are_shown_and_followed(made: Town, browser: Browser) -> None:
     names = made.settle(counts={"train": (H100, 900), "serve": (L40S, 100)})
     made.pods(*(PodSight("slurm", f"w-{at}", name, 8, worker=f"w-{at}") for at, name in enumerate(names[:850])))

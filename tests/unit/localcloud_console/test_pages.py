@@ -13,7 +13,7 @@ import pytest
 from localcloud import pools
 from localcloud.autoclusters import incidents
 from localcloud.console import app, gathering, guard
-from localcloud.console.sights import ClusterSight, JobSight, NodeSight, PodSight, SlurmNodeSight
+from localcloud.console.sights import ClusterSight, JobSight, NodeSight, PodSight, Sights, SlurmNodeSight
 from localcloud.kubernetes import gpu_faults
 from tests.unit.localcloud.conftest import FACTS, Api, running
 
@@ -251,6 +251,11 @@ async def test_the_api_and_its_description_know_nothing_of_the_pages(api: Api, b
     assert not [path for path in described if "console" in path]
     assert (await api.call("GET", "/console/")).status_code == 404
     assert (await browser.get("/consoles")).status_code == 401
+
+
+async def test_another_start_is_another_version_though_all_counts_are_the_same() -> None:
+    first, second = Sights(), Sights()
+    assert first.version != second.version
 
 
 async def test_a_change_gives_the_page_another_version(api: Api) -> None:
