@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from actor import launches, lease, read, settings, topology, web
+from actor import lease, read, settings, topology, web
 from actor.kubernetes import Kubernetes, KubernetesError, in_cluster
-from actor.look import look
+from actor.look import Memory, look
 from actor.notify import Notifier
 from actor.perform import Performer
 from actor.slurm import Slurm, SlurmError
@@ -45,7 +45,7 @@ class Actor:
     me: str
     clock: Callable[[], float] = time.time
     notifier: Notifier | None = None
-    memory: launches.Memory = field(default_factory=launches.Memory)
+    memory: Memory = field(default_factory=Memory)
     _until: float = 0.0
     _said: str = ""
 
@@ -53,7 +53,7 @@ class Actor:
         """Look once, and act if this is the leader; returns whether that went well."""
         try:
             if not self._leads():
-                self.memory = launches.Memory()
+                self.memory = Memory()
                 return False
             self._act()
         except (KubernetesError, SlurmError) as error:

@@ -7,11 +7,12 @@ The same event is answered once, also by another leader: the last thing written 
 actor dies before, the next one begins again, which does no harm: jobs that were requeued do not run there any more.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from actor import facts, notes, places
+from actor import departures, facts, notes, places
 from actor.actions import Action, Annotate, Cordon, Drain, Note, Report, Requeue, Terminate
+from actor.departures import Departure
 from actor.notes import Fault
 from actor.settings import Settings
 from actor.state import Job, KubeNode, Mark, Snapshot, Worker
@@ -33,11 +34,11 @@ def unanswered(seen: Snapshot, settings: Settings) -> Iterator[tuple[Worker, Kub
             yield worker, node, mark
 
 
-def plan(seen: Snapshot, settings: Settings) -> list[list[Action]]:
+def plan(seen: Snapshot, settings: Settings, left: Sequence[Departure] = ()) -> list[list[Action]]:
     """What to do about each broken node, in this order; a step that fails ends the list, and the next look repeats it.
 
     Nodes that break together are answered together: a job over two of them is requeued once, and keeps only nodes that
-    are whole.
+    are whole. `left` are jobs that have put themselves back into the queue lately.
     """
     found = list(unanswered(seen, settings))
     broken = {
@@ -50,9 +51,11 @@ def plan(seen: Snapshot, settings: Settings) -> list[list[Action]]:
     lists: list[list[Action]] = []
     for worker, node, mark in found:
         jobs = [job for job in seen.jobs if job.running and worker.slurm_name in job.nodes]
-        spent = [job for job in jobs if len(notes.read(job.comment).hosts) >= settings.repair_budget]
+        gone = list(departures.of(worker.slurm_name, left, seen.jobs))
+        met = [*jobs, *(job for job, _ in gone)]
+        spent = [job for job in met if len(notes.read(job.comment).hosts) >= settings.repair_budget]
         lists.append([])
-        if jobs and len(spent) == len(jobs):
+        if met and len(spent) == len(met):
             lists[-1] += _application(node, mark, spent)
             continue
         lists[-1] += _node(seen, worker, node, mark)
@@ -60,7 +63,12 @@ def plan(seen: Snapshot, settings: Settings) -> list[list[Action]]:
             if job not in spent and job.id not in moved:
                 moved.add(job.id)
                 lists[-1] += _job(seen, job, broken, faults)
-        lists[-1].append(_report(worker, node, mark, jobs, spent, settings))
+        for job, departure in gone:
+            if job not in spent and job.id not in moved:
+                moved.add(job.id)
+                lists[-1] += _departed(seen, job, departure, broken, faults)
+        told = [job for job, _ in gone if job not in spent]
+        lists[-1].append(_report(worker, node, mark, jobs, told, spent, settings))
         lists[-1].append(Annotate(node.name, facts.HANDLED, mark.id))
     return lists
 
@@ -89,18 +97,34 @@ def _job(seen: Snapshot, job: Job, broken: set[str], faults: Mapping[str, Fault]
     if not job.requeueable:
         yield Terminate(job)
         return
+    yield _noted(job, job.nodes, job.restarts + 1, faults)
+    if reserve := places.keep(seen, job, broken):
+        yield reserve
+    yield Requeue(job)
+
+
+def _departed(
+    seen: Snapshot, job: Job, departure: Departure, broken: Collection[str], faults: Mapping[str, Fault]
+) -> Iterator[Action]:
+    """The fault is noted, and while the job waits it keeps those of its nodes that nobody has taken meanwhile."""
+    yield _noted(job, departure.nodes, departure.restarts, faults)
+    if not job.pending or job.held:
+        return
+    taken = {name for each in seen.jobs if each.running for name in each.nodes}
+    if reserve := places.keep(seen, replace(job, nodes=departure.nodes), {*broken, *taken}):
+        yield replace(reserve, job=job)
+
+
+def _noted(job: Job, nodes: Sequence[str], restart: int, faults: Mapping[str, Fault]) -> Note:
     before = notes.read(job.comment)
-    met = [replace(faults[name], restart=job.restarts + 1) for name in job.nodes if name in faults]
+    met = [replace(faults[name], restart=restart) for name in nodes if name in faults]
     noted = replace(
         before,
         hosts=(*dict.fromkeys((*before.hosts, *(each.host for each in met))),),
         faults=before.faults + 1,
         fault=met[0],
     )
-    yield Note(job, notes.write(job.comment, noted))
-    if reserve := places.keep(seen, job, broken):
-        yield reserve
-    yield Requeue(job)
+    return Note(job, notes.write(job.comment, noted))
 
 
 def _application(node: KubeNode, mark: Mark, spent: Sequence[Job]) -> Iterator[Action]:
@@ -118,13 +142,21 @@ def _application(node: KubeNode, mark: Mark, spent: Sequence[Job]) -> Iterator[A
 
 
 def _report(
-    worker: Worker, node: KubeNode, mark: Mark, jobs: Sequence[Job], spent: Sequence[Job], settings: Settings
+    worker: Worker,
+    node: KubeNode,
+    mark: Mark,
+    jobs: Sequence[Job],
+    left: Sequence[Job],
+    spent: Sequence[Job],
+    settings: Settings,
 ) -> Report:
     requeued = [job.step_id for job in jobs if job.requeueable and job not in spent]
     ended = [job.step_id for job in jobs if not job.requeueable and job not in spent]
     parts = [f"{mark.text}; {worker.slurm_name} is drained"]
     if requeued:
         parts.append(f"requeued: {', '.join(requeued)}")
+    if left:
+        parts.append(f"had left by themselves before: {', '.join(job.step_id for job in left)}")
     if ended:
         parts.append(f"told to save and end, they can't be requeued: {', '.join(ended)}")
     if spent:

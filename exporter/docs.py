@@ -46,8 +46,8 @@ whole seconds, so a figure is right to about a second. A drill measures the same
 * Nobody sees a failure as it happens, so the job's last step stands for it. A job that went on after its node's fault
   was seen has no `detect`, and its `total` is the time without steps.
 * Only jobs that tell (the batch script of `training/` does) have `detect`, `resume`, `total` and lost steps.
-* A job that put itself back into the queue before the actor saw the fault has none of them: nothing notes the fault
-  with it.
+* A job that put itself back into the queue before the actor saw the fault has no `requeue`. The actor notes the fault
+  with it up to ten minutes later; after that, and where another actor took the lead in between, it has no figures.
 * The exporter keeps nothing on disk. One that is started anew finds the last recovery of each job that Slurm still
   lists (`MinJobAge`, 5 min after its end) and all of AutoClusters' history. Histograms then begin with those again, so
   `increase()` over a restart of the exporter may count them twice; `recovery_last_seconds` is the same as before.

@@ -45,12 +45,14 @@ def _recovery(job: Job, operations: Sequence[Operation], settings: Settings) -> 
     # A job that was restarted again since then has other times now.
     if fault is None or fault.restart != job.restarts:
         return None
-    moments: dict[Moment, float] = {"isolated": fault.isolated, "drained": fault.drained}
+    # Slurm submits a requeued job anew.
+    moments: dict[Moment, float] = {
+        "isolated": fault.isolated,
+        "drained": fault.drained,
+        "requeued": job.submitted,
+    }
     if fault.told:
         moments["told"] = fault.told
-    if job.submitted >= fault.drained - 1:
-        # Slurm submits a requeued job anew.
-        moments["requeued"] = job.submitted
     if (replaced := _replaced(operations, fault)) is not None:
         moments["replaced"] = replaced
     told, lost = progress.read(job.said), None

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from actor import notes
 from actor.__main__ import Actor
 from actor.kubernetes import Kubernetes
 from actor.notices import STATES
@@ -292,6 +293,31 @@ def test_a_spare_is_used_when_there_is_one_and_the_machine_is_noted(stage: Stage
     found = next(each for each in stage.actor.slurm.jobs() if str(each.id) == big)
     assert set(found.nodes) == {lost[0], spare}
     assert found.comment.startswith("actor[hosts=")
+
+
+def test_a_job_that_left_by_itself_before_the_fault_was_seen_keeps_its_place_and_has_it_noted(stage: Stage) -> None:
+    big = stage.submit("-N2", "--gres=gpu:8")
+    stage.until_job(big, "RUNNING")
+    stage.look()
+    lost = sorted(stage.actor.slurm.jobs()[-1].nodes)
+    stage.site.slurm("scontrol", "requeue", big)
+    stage.until_job(big, "PENDING")
+    stage.look()
+    assert stage.actor.slurm.reservations() == {}
+    stage.fail(lost[1])
+    stage.look()
+    (spare,) = set(HOSTS) - set(lost)
+    (kept,) = stage.actor.slurm.reservations().values()
+    assert set(kept.nodes) == {lost[0], spare}
+    stage.until_job(big, "RUNNING")
+    found = next(each for each in stage.actor.slurm.jobs() if str(each.id) == big)
+    assert (set(found.nodes), found.restarts) == ({lost[0], spare}, 1)
+    noted = notes.read(found.comment)
+    assert (noted.hosts, noted.faults) == ((f"vm-{lost[1]}",), 1)
+    assert noted.fault is not None
+    assert noted.fault.restart == 1
+    stage.look()
+    assert stage.actor.slurm.reservations() == {}
 
 
 def test_scancel_during_the_repair_stays_cancelled(stage: Stage) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from actor import facts, lease, notes, settings, topology
 from actor.actions import Annotate, Report
-from actor.launches import Memory
-from actor.look import look
+from actor.look import Memory, look
 from actor.notes import Fault, Notes
 from actor.settings import Settings
 from actor.state import KubeNode, Reservation
