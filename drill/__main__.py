@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from crusoe.client import Client, CrusoeError, connect
-from drill import conduct, picture, report
+from drill import conduct, picture, refusal, report
 from drill.deeds import Hands, LocalCloud
 from drill.job import PROGRAM
 from drill.observations import write
@@ -112,7 +112,7 @@ def _bench(options: argparse.Namespace, room: Room, given: Mapping[str, Any]) ->
     client = _client(settings)
     hands = Hands(site, room, lambda _: None, _say, outputs["clusterId"], local, client)
     bench = conduct.Bench(options.stack, site, room, outputs["clusterId"], settings, client, hands, _say)
-    return replace(bench, prod=prod)
+    return replace(bench, prod=prod, previewer=refusal.from_given(given))
 
 
 def _recover(bench: conduct.Bench) -> None:

@@ -15,6 +15,7 @@ from drill.job import HOME, Job
 from drill.losses import Step, compare
 from drill.observations import Observation
 from drill.receiver import Receiver
+from drill.refusal import Previewer
 from drill.report import Report
 from drill.room import Room, Undo
 from drill.scenarios import REPAIRED, Action, Do, Scenario
@@ -43,6 +44,7 @@ class Bench:
 
     Attributes:
         settings, prod: of the stack and of prod (`platform`).
+        previewer: asks what the stack would become.
         say: tells a person what happens now.
     """
 
@@ -55,6 +57,7 @@ class Bench:
     hands: Hands
     say: Callable[[str], None]
     prod: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    previewer: Previewer | None = None
     digest: str = ""
     notebook: Notebook = field(default_factory=Notebook)
 
@@ -127,6 +130,13 @@ def drill(bench: Bench, scenario: Scenario, reference: Sequence[Step]) -> Report
     """Do a scenario and judge it. Whatever happens, `Room.leave` then takes everything back. Raises SiteError."""
     notebook = bench.notebook = Notebook()
     bench.hands.see = notebook.see
+    if scenario.pool_type is not None:
+        if bench.previewer is None:
+            raise SiteError("Nobody said how the stack is previewed.")
+        refused = bench.previewer.refusal(scenario.pool_type, bench.room.folder)
+        bench.say(f"  {refused.what['why']}")
+        notebook.see(refused)
+        return conclude(bench.stack, bench.settings, scenario, notebook.all, (), (), bench.prod)
     receiver, streams = Receiver(notebook.see), Streams(notebook)
     try:
         _listen(bench, streams, receiver)

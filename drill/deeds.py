@@ -15,16 +15,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drill.job import FILLER
+from drill.job import BYSTANDER, FILLER
 from drill.observations import Observation
 from drill.room import Room, Undo
 from drill.scenarios import (
     Action,
+    Beside,
+    Cancel,
     Capacity,
     Deed,
+    Detection,
     Fillers,
     GpuFault,
+    KillDaemons,
     Link,
+    Maintenance,
     OptOut,
     Power,
     SignalRank,
@@ -39,7 +44,10 @@ if TYPE_CHECKING:
 POWER = "local.crusoe.ai/power"
 OPT_OUT = "local.crusoe.ai/no-replacement"
 _CAPACITY = ("set", "capacity", "--type=h100-80gb-sxm-ib.8x", "--location=us-east1-a")
+_DETECTION = ("set", "autoclusters")
 _SECONDS = 30.0
+DETECT_SECONDS = 2.0
+"""What the local cloud's AutoClusters takes at first to see a fault."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,11 @@ class Hands:
                 self._opt_out()
             case Fillers():
                 self._fill(deed)
+            case Detection():
+                self.room.undo_later(Undo("localcloud", [*_DETECTION, f"--detect-seconds={DETECT_SECONDS:g}"]))
+                self._local().run(*_DETECTION, f"--detect-seconds={deed.seconds:g}")
+            case KillDaemons():
+                self._kill_daemons()
             case _:
                 if target is None:
                     raise SiteError("There is no job yet that could be disturbed.")
@@ -135,7 +148,9 @@ class Hands:
                 path = f"kubernetes/clusters/{self.cluster_id}/autoclusters/vms/{vm['id']}/remediate"
                 self.client.post(path)
 
-    def _disturb(self, deed: GpuFault | Power | Link | SignalRank | Tear, target: Target) -> None:
+    def _disturb(
+        self, deed: GpuFault | Power | Link | SignalRank | Tear | Beside | Cancel | Maintenance, target: Target
+    ) -> None:
         match deed:
             case GpuFault():
                 self._break_gpu(deed, target)
@@ -145,6 +160,12 @@ class Hands:
                 self._link(deed, target)
             case SignalRank():
                 self._signal(deed, target)
+            case Beside():
+                self._beside(target)
+            case Cancel():
+                self.site.person(f"scancel {target.job}")
+            case Maintenance():
+                self._cordon(target)
             case Tear():
                 self.site.person(
                     f"cd {target.folder}/checkpoints && newest=$(ls -d step-* | sort -V | tail -n 1) && "
@@ -233,6 +254,22 @@ class Hands:
         rank = self._last_rank(worker, target)
         self._fault(worker, target, f"SIG{deed.signal} to rank {rank.rank}")
         self.site.worker(worker, f"kill -{deed.signal} {rank.pid}")
+
+    def _beside(self, target: Target) -> None:
+        self.room.undo_later(Undo("scancel", [f"--name={BYSTANDER}"]))
+        options = f"--job-name={BYSTANDER} --nodelist={target.batch} --gpus=1 --time=10 --output=/dev/null"
+        self.site.person(f"sbatch --parsable {options} --wrap='sleep 600'")
+
+    def _cordon(self, target: Target) -> None:
+        worker = target.worker("other")
+        node = target.machines[worker]
+        self.room.undo_later(Undo("kubectl", ["uncordon", node]))
+        self._fault(worker, target, "cordoned for maintenance")
+        self.site.run("cordon", node)
+
+    def _kill_daemons(self) -> None:
+        names = ("app.kubernetes.io/name in (slurmctld,slurmrestd)", "--grace-period=0", "--force", "--wait=false")
+        self.site.run("-n", NAMESPACE, "delete", "pods", "-l", *names)
 
     def _set_action(self, deed: Action) -> None:
         if self.client is None:

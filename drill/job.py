@@ -22,6 +22,9 @@ HOME = "drill"
 FILLER = "filler"
 """The name of small jobs that fill the queue."""
 
+BYSTANDER = "bystander"
+"""The name of a job that runs beside it."""
+
 NODES, GPUS = 2, 2
 """Nodes of the job, and GPUs of each."""
 
@@ -100,6 +103,9 @@ class Job:
             "end=$((SECONDS + 900)); while [ $SECONDS -lt $end ]; do "
             f'at=$(date +%s.%N); scontrol --oneliner show job {job} | sed "s/^/$at /"; '
             'scontrol --oneliner show nodes | sed "s/^/$at /"; '
-            f'squeue --noheader --name={FILLER} --states=running --format="$at Filler=%i"; sleep 0.2; done'
+            f'squeue --noheader --name={FILLER} --states=running --format="$at Filler=%i"; '
+            f"squeue --noheader --name={BYSTANDER} --states=all --Format=JobID:12,State:12,RestartCnt:6 | "
+            "while read -r number state count; do "
+            'echo "$at Bystander=$number State=$state Restarts=$count"; done; sleep 0.2; done'
         )
         return self.site.inside("slurm-controller-0", "slurmctld", "bash", "-c", script)

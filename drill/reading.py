@@ -100,6 +100,10 @@ def slurm_line(line: str) -> Observation | None:
             return Observation(at, "slurm", "job", what)
         if "Filler" in values:
             return Observation(at, "slurm", "filler", {"job": values["Filler"]})
+        if "Bystander" in values:
+            what = {"job": values["Bystander"], "state": values["State"], "restarts": int(values["Restarts"])}
+            # Every look counts: that it still runs after the others' repair is what has to be seen.
+            return Observation(at, "slurm", "bystander", what)
         if "NodeName" in values:
             reason = text.partition(" Reason=")[2].partition(" [")[0]
             what = {"name": values["NodeName"], "state": values["State"], "reason": reason}

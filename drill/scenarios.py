@@ -85,7 +85,49 @@ class Fillers:
     jobs: int = 20
 
 
-Deed = GpuFault | Power | Link | SignalRank | Capacity | Action | OptOut | Tear | Fillers
+@dataclass(frozen=True)
+class Detection:
+    """AutoClusters sees a fault only after so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another job runs on the node with the batch script, on GPUs that are left."""
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """The user cancels the job."""
+
+
+@dataclass(frozen=True)
+class KillDaemons:
+    """slurmctld and slurmrestd are killed without a word."""
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """A person cordons a node, as before an update of its kernel."""
+
+
+Deed = (
+    GpuFault
+    | Power
+    | Link
+    | SignalRank
+    | Capacity
+    | Action
+    | OptOut
+    | Tear
+    | Fillers
+    | Detection
+    | Beside
+    | Cancel
+    | KillDaemons
+    | Maintenance
+)
 
 
 @dataclass(frozen=True)
@@ -109,6 +151,8 @@ class Scenario:
         options, environ: of the job, and variables that it finds.
         seconds: until it is given up.
         only: what it needs: `local` for the local cloud's means, `any` for what a person can do on real machines.
+        pool_type: a VM type that a pool of the stack's settings gets instead of its own; then no job runs, since the
+            settings have to be refused.
     """
 
     name: str
@@ -121,6 +165,7 @@ class Scenario:
     environ: Mapping[str, str] = field(default_factory=dict[str, str])
     seconds: float = 300.0
     only: Literal["local", "any"] = "local"
+    pool_type: str | None = None
 
 
 SHORT_SHUTDOWN = {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "10"}
@@ -260,6 +305,82 @@ SCENARIOS: Sequence[Scenario] = (
         outcome="The interrupted job starts before any of them.",
         plan=(Do(Fillers(), at_step=AT_STEP - 20), Do(GpuFault(48, rank="works"), at_step=AT_STEP)),
         expected=Expected(FULL, absent=("overtaken",), most_lost=0),
+    ),
+    Scenario(
+        name="late-detection",
+        what="A GPU falls off the bus; the rank crashes, and AutoClusters sees it only half a minute later.",
+        outcome="The job is in the queue by itself long before. Once the fault is seen, it is noted with that job, "
+        "which goes on with the replaced machine.",
+        plan=(Do(Detection(30.0)), Do(GpuFault(79), at_step=AT_STEP)),
+        expected=Expected((*FULL, ("fault", "lost", "requeued", "told")), most_lost=INTERVAL),
+        seconds=400.0,
+    ),
+    Scenario(
+        name="two-nodes",
+        what="GPUs of both nodes of the job have memory errors in the same moment.",
+        outcome="Both machines are replaced, the job starts again once, and no step is lost.",
+        plan=(
+            Do(GpuFault(48, rank="works"), at_step=AT_STEP),
+            Do(GpuFault(48, "batch", rank="works"), at_step=AT_STEP),
+        ),
+        expected=Expected(FULL, most_lost=0),
+        seconds=400.0,
+    ),
+    Scenario(
+        name="same-fault-twice",
+        what="The same GPU reports the same memory error again while its node is about to be repaired.",
+        outcome="It is one fault: one machine is replaced, and the job starts again once.",
+        plan=(
+            Do(GpuFault(48, rank="works"), at_step=AT_STEP),
+            Do(GpuFault(48, rank="works"), after="fault", seconds=0.5),
+        ),
+        expected=Expected(FULL, absent=("replaced-twice",), most_lost=0),
+    ),
+    Scenario(
+        name="bystander",
+        what="A GPU has memory errors; on the job's healthy node another job runs too.",
+        outcome="The drilled job starts again, and the other one never notices.",
+        plan=(Do(Beside(), at_step=AT_STEP - 20), Do(GpuFault(48, rank="works"), at_step=AT_STEP)),
+        expected=Expected((*FULL, ("started", "beside")), absent=("disturbed",), most_lost=0),
+    ),
+    Scenario(
+        name="cancelled",
+        what="A GPU has memory errors, and the user cancels the job while its node is repaired.",
+        outcome="The node is replaced, and the job stays cancelled; no reservation is left of it.",
+        plan=(Do(GpuFault(48, rank="works"), at_step=AT_STEP), Do(Cancel(), after="requeued")),
+        expected=Expected(
+            (REPAIR, ANSWER, ("fault", "requeued", "cancelled")), absent=("started", "completed"), attempts=0
+        ),
+        trains=False,
+    ),
+    Scenario(
+        name="daemons-killed",
+        what="A GPU has memory errors, and slurmctld and slurmrestd are killed in the middle of the repair.",
+        outcome="Both come back with what they knew, and all goes on as by default.",
+        plan=(Do(GpuFault(48, rank="works"), at_step=AT_STEP), Do(KillDaemons(), after="isolated")),
+        expected=Expected(FULL, most_lost=0),
+        seconds=400.0,
+    ),
+    Scenario(
+        name="maintenance",
+        what="A person cordons a node of the job; no machine is broken.",
+        outcome="The job runs on to its end, and nobody requeues it or replaces the node.",
+        plan=(Do(Maintenance(), at_step=AT_STEP),),
+        expected=Expected(
+            (("training", "fault", "completed"),),
+            absent=("told", "isolated", "answered", "requeued", "replaced"),
+            attempts=0,
+        ),
+    ),
+    Scenario(
+        name="multi-tenant",
+        what="The pool of the workers gets VMs that share their hosts with other customers' (`l40s-48gb.1x`).",
+        outcome="That is refused before anything is created, with the place and the way out.",
+        plan=(),
+        expected=Expected((("refused",),)),
+        trains=False,
+        only="any",
+        pool_type="l40s-48gb.1x",
     ),
 )
 """Every scenario; the first is the default."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from drill.observations import Observation, Source
@@ -126,14 +126,18 @@ def _operation(state: str) -> Find:
 def _returned(story: Story) -> Iterator[Observation]:
     since = next((each.at for each in _ready(story)), None)
     if since is None:
-        return iter(())
-    nodes = story.some("slurm", "node", since)
-    fit = ("IDLE", "MIXED", "ALLOCATED")
-    return (
-        each
-        for each in nodes
-        if _is(each, story.worker) and each.what["state"].split("+")[0] in fit and "DRAIN" not in each.what["state"]
-    )
+        return
+    nodes = [each for each in story.some("slurm", "node", story.fault_at) if _is(each, story.worker)]
+    # What does not change is seen once: Slurm may have had the node a moment before its pod was called ready.
+    last = max((each for each in nodes if each.at < since), key=lambda each: each.at, default=None)
+    if last is not None and _takes_jobs(last):
+        yield replace(last, at=since)
+    yield from (each for each in nodes if each.at >= since and _takes_jobs(each))
+
+
+def _takes_jobs(node: Observation) -> bool:
+    state = node.what["state"]
+    return state.split("+")[0] in ("IDLE", "MIXED", "ALLOCATED") and "DRAIN" not in state
 
 
 def _started(story: Story) -> Iterator[Observation]:
@@ -169,11 +173,45 @@ def _overtaken(story: Story) -> Iterator[Observation]:
     return (each for each in found if each.at < until and each.what["job"] not in before)
 
 
+def _cancelled(story: Story) -> Iterator[Observation]:
+    return (each for each in story.some("slurm", "job", story.fault_at) if each.what["state"] == "CANCELLED")
+
+
+def _replaced_twice(story: Story) -> Iterator[Observation]:
+    """The second repair; where two machines failed there are two."""
+    seen: set[str] = set()
+    for each in story.some("api", "operation", story.fault_at):
+        seen.add(each.what["id"])
+        if len(seen) > 1:
+            yield each
+
+
+def _beside(story: Story) -> Iterator[Observation]:
+    since = next((each.at for each in _started(story)), math.inf)
+    return (each for each in _bystander(story) if each.at >= since and _untouched(each))
+
+
+def _disturbed(story: Story) -> Iterator[Observation]:
+    return (each for each in _bystander(story) if not _untouched(each))
+
+
+def _bystander(story: Story) -> Iterator[Observation]:
+    """What became of the job beside it since the failure; Slurm still lists those of earlier drills."""
+    seen = [each for each in story.some("slurm", "bystander") if _untouched(each) and each.at < story.fault_at]
+    own = {each.what["job"] for each in seen}
+    return (each for each in story.some("slurm", "bystander", story.fault_at) if each.what["job"] in own)
+
+
+def _untouched(each: Observation) -> bool:
+    return each.what["state"] == "RUNNING" and not each.what["restarts"]
+
+
 def _is(each: Observation, name: str) -> bool:
     return bool(name) and each.what["name"] == name
 
 
 STAGES: Sequence[Stage] = (
+    Stage("refused", "the settings were refused", "drill", "platform", _deed("refused")),
     Stage("submitted", "sbatch took the job", "drill", "job", _deed("submitted")),
     Stage("training", "the first step was taken", "job", "job", lambda story: story.some("job", "step")),
     Stage("fault", "the machine failed", "drill", "job", _deed("fault")),
@@ -188,12 +226,16 @@ STAGES: Sequence[Stage] = (
     Stage("stalled", "AutoClusters told that the repair failed", "webhook", "cloud", _notice("remediation_failed")),
     Stage("skipped", "AutoClusters told that it replaces nothing", "webhook", "cloud", _notice("remediation_skipped")),
     Stage("replaced", "the history has the replacement", "api", "cloud", _operation("SUCCEEDED")),
+    Stage("replaced-twice", "a second repair began", "api", "cloud", _replaced_twice),
     Stage("ready", "the worker ran on another machine", "kubernetes", "cloud", _ready),
     Stage("returned", "Slurm had the node back", "slurm", "slurm", _returned),
     Stage("started", "Slurm started the job again", "slurm", "slurm", _started),
     Stage("overtaken", "a job that came later started before it", "slurm", "slurm", _overtaken),
+    Stage("beside", "the job beside it ran on", "slurm", "slurm", _beside),
+    Stage("disturbed", "the job beside it was disturbed", "slurm", "slurm", _disturbed),
     Stage("resumed", "the job had loaded its checkpoint", "job", "pytorch", _resumed),
     Stage("stepping", "the first step after the failure was taken", "job", "pytorch", _stepping),
+    Stage("cancelled", "the job was cancelled", "slurm", "job", _cancelled),
     Stage("completed", "the job had completed", "slurm", "job", _completed),
 )
 """All stages, in about the order in which they come."""

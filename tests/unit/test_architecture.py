@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "environments": {"environments", "components", "crusoe"},
     # It asks each system as anybody would: the API through the signed client, all else through programs.
     # What is measured of a recovery is the exporter's to say.
-    "drill": {"drill", "crusoe.client", "exporter.figures"},
+    "drill": {"drill", "crusoe.catalog", "crusoe.client", "exporter.figures"},
     # It reads what the actor and jobs write, as they do, and signs as the client does.
     "exporter": {"exporter", "actor", "crusoe.client", "training.codes", "training.progress"},
     "localcloud": {"localcloud", "tools"},

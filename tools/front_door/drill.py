@@ -38,6 +38,7 @@ def drill(session: Session) -> int:
     outputs = read_outputs(session, _OUTPUTS)
     prod = Session("prod").settings()
     given = {"outputs": outputs, "settings": _plain(session.settings()), "prod": _plain(prod)}
+    given["preview"] = {"command": session.preview_of_a_file(), "file": str(session.file)}
     environ = {**session.environ, **direct(os.environ)}
     # By standard input: the kubeconfig is a secret, which command lines and variables show to others.
     return run(command, environ, seconds=DRILL_SECONDS, given=json.dumps(given))

@@ -143,6 +143,15 @@ class Session:
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
     @property
+    def file(self) -> Path:
+        """Where the stack's settings are."""
+        return ROOT / self._file
+
+    def preview_of_a_file(self) -> list[str]:
+        """Return a command line that previews the stack with the settings in a file, whose path comes last."""
+        return [self._cli(), "preview", "--non-interactive", "--stack", self.stack, "--config-file"]
+
+    @property
     def _file(self) -> str:
         # A stack's full name has its organization before it, its file has not.
         return f"Pulumi.{self.stack.rpartition('/')[2]}.yaml"

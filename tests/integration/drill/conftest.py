@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.harness import ROOT, Cloud, Project, Result, ended, until
+from tests.harness import ROOT, Project, Result, ended, running_cloud, until
 from tests.integration.slurm.conftest import Site
+from tests.scraping import Watch
 from tools import places
 from tools.errors import ToolMissingError
 from tools.slurm_root.packages import TRAINING
@@ -36,7 +38,11 @@ class Ground:
 
     def started(self, *arguments: str) -> subprocess.Popen[str]:
         """Start a drill; what it says on standard error comes with the rest."""
-        given = json.dumps({"outputs": self.project.outputs("--show-secrets"), "settings": self.project.settings()})
+        project = self.project
+        command = ["pulumi", "-C", str(project.folder), "preview", "--non-interactive", "-s", project.stack]
+        preview = {"command": [*command, "--config-file"], "file": str(project.stack_file)}
+        outputs = project.outputs("--show-secrets")
+        given = json.dumps({"outputs": outputs, "settings": project.settings(), "preview": preview})
         command = [
             *(sys.executable, "-m", "drill", "--stack=dev", f"--kubectl={places.BIN / 'kubectl'}"),
             *(f"--folder={self.reports}", f"--local-state={self.project.cloud.state}", *arguments),
@@ -95,23 +101,59 @@ def _line(process: psutil.Process) -> list[str]:
         return []
 
 
-@pytest.fixture(scope="module")
-def ground(cloud: Cloud, folder: Path) -> Ground:
-    """The dev stack as it is shipped, up."""
-    project = Project(folder / "ground", cloud, "dev")
-    project.init()
-    project.use_settings("dev", slurm=True)
-    return grounded(project)
-
-
-def grounded(project: Project) -> Ground:
-    """A stack with Slurm, brought up."""
+@pytest.fixture(scope="package")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Generator[Ground]:
+    """The dev stack with an exporter that has a key of Crusoe's API, up: one for all files of this folder."""
     try:
         slurm_root(TRAINING)
     except ToolMissingError as error:
         pytest.skip(str(error))
-    project.up()
-    return Ground(project, Site(project))
+    folder = tmp_path_factory.mktemp("drill")
+    with running_cloud(folder) as cloud:
+        project = Project(folder / "ground", cloud, "dev")
+        project.init()
+        key = cloud.credentials()
+        api_key = {"id": key["CRUSOE_ACCESS_KEY_ID"], "secret": "exporterSecretKey", "expires": "2099-12-31"}
+        project.use_settings("dev", {"exporter": {"pollSeconds": 1, "apiKey": api_key}}, slurm=True)
+        project.pulumi("config", "set", "--secret", "exporterSecretKey", key["CRUSOE_SECRET_KEY"], "-s", "dev")
+        project.up()
+        yield Ground(project, Site(project))
+
+
+@pytest.fixture(scope="package")
+def watch(ground: Ground) -> Watch:
+    """The stack's exporter."""
+    return Watch(ground.site.kubectl)
+
+
+@dataclass
+class Drilled:
+    """A default drill: what it said, its report, the job of the killed one before, and the repairs until then."""
+
+    done: Result
+    report: dict[str, Any]
+    killed_job: str
+    repairs: float
+
+
+@pytest.fixture(scope="package")
+def drilled(ground: Ground, watch: Watch) -> Drilled:
+    """A drill is killed, and the next one done to its end; in its middle the exporter is killed too."""
+    killed = ground.begun()
+    [job] = ground.jobs()
+    killed.kill()
+    killed.communicate()
+    assert (ground.reports / "running.json").exists()
+    before = watch.scrape()("repairs_total", "pool", "outcome").get(("train", "done"), 0)
+    process = ground.started()
+
+    def repairing() -> bool:
+        return bool({"draining", "replacing"} & {state for (state,) in watch.scrape()("repair_state", "state")})
+
+    until(repairing, 240, "a repair")
+    watch.kill(ground.project.cloud.state)
+    out = ended(process, SECONDS)
+    return Drilled(Result(process.returncode, out, ""), ground.report("default"), job, before)
 
 
 def interrupted(process: subprocess.Popen[str], by: signal.Signals) -> str:

@@ -19,7 +19,19 @@ from drill.conduct import aim
 from drill.deeds import Hands, LocalCloud, Rank, Target
 from drill.observations import Observation
 from drill.room import Room, Undo
-from drill.scenarios import SCENARIOS, Action, Capacity, Do, GpuFault, Power
+from drill.scenarios import (
+    SCENARIOS,
+    Action,
+    Beside,
+    Cancel,
+    Capacity,
+    Detection,
+    Do,
+    GpuFault,
+    KillDaemons,
+    Maintenance,
+    Power,
+)
 from drill.site import Site, SiteError
 
 TARGET = Target("7", "drill/x", "train-0", {"train-0": "np-1-0", "train-1": "np-1-1"})
@@ -166,6 +178,39 @@ def test_an_action_is_put_back_as_it_was(hands: MakeHands, before: str | None, b
     assert api.patched == [{"set_remediation_overrides": [{"issue_name": "XID_48", "action": "OFF"}]}]
     [undo] = undos(one)
     assert json.loads(undo.arguments[1]) == back
+
+
+def test_what_is_seen_late_is_seen_as_soon_as_ever_again(stack: Stack, hands: MakeHands) -> None:
+    one = hands()
+    one.do(Detection(30), None)
+    assert stack.ran("localcloud set autoclusters --detect-seconds=30")
+    assert undos(one) == [Undo("localcloud", ["set", "autoclusters", "--detect-seconds=2"])]
+
+
+def test_another_job_runs_on_the_node_with_the_batch_script_and_ends_with_the_drill(
+    stack: Stack, hands: MakeHands
+) -> None:
+    one = hands()
+    one.do(Beside(), TARGET)
+    assert stack.ran("runuser -l user", "sbatch", "--nodelist=train-0", "--job-name=bystander")
+    assert undos(one) == [Undo("scancel", ["--name=bystander"])]
+
+
+def test_the_user_cancels_the_job_and_no_other(stack: Stack, hands: MakeHands) -> None:
+    hands().do(Cancel(), TARGET)
+    assert stack.commands[-1].endswith("runuser -l user -c scancel 7")
+
+
+def test_daemons_are_killed_without_a_word(stack: Stack, hands: MakeHands) -> None:
+    hands().do(KillDaemons(), None)
+    assert stack.ran("delete pods", "(slurmctld,slurmrestd)", "--grace-period=0", "--force")
+
+
+def test_a_cordoned_node_is_uncordoned_in_the_end(stack: Stack, hands: MakeHands) -> None:
+    one = hands()
+    one.do(Maintenance(), TARGET)
+    assert stack.ran("cordon np-1-1")
+    assert undos(one) == [Undo("kubectl", ["uncordon", "np-1-1"])]
 
 
 def test_without_a_job_nothing_can_be_disturbed(hands: MakeHands) -> None:

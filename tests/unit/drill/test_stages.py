@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from drill.observations import Observation
 from drill.stages import BY_KEY, STAGES, moments, shares, story
 from tests.unit.drill.making import NODE, WORKER, job, seen, step, whole
 
-ALWAYS = {"failed", "stalled", "skipped", "overtaken"}
+ALWAYS = {
+    *("failed", "stalled", "skipped", "overtaken"),
+    *("refused", "replaced-twice", "beside", "disturbed", "cancelled"),
+}
 """Stages that a good drill has not."""
 
 
@@ -78,3 +82,41 @@ def test_the_time_until_the_next_step_belongs_to_somebody_and_none_of_it_twice()
 
 def test_without_a_failure_nobody_has_a_share() -> None:
     assert shares(moments(story([step(1, 0)]))) == {}
+
+
+def beside(at: float, state: str = "RUNNING", restarts: int = 0) -> Observation:
+    return seen(at, "slurm", "bystander", job="8", state=state, restarts=restarts)
+
+
+def test_a_job_beside_it_ran_on_where_it_is_seen_so_after_the_new_start() -> None:
+    assert "beside" not in moments(story([*whole(), beside(95), beside(109)]))
+    found = moments(story([*whole(), beside(95), beside(111)]))
+    assert found["beside"].at == 111
+    assert "disturbed" not in found
+
+
+@pytest.mark.parametrize("other", [beside(111, restarts=1), beside(104, "PENDING"), beside(104, "COMPLETING")])
+def test_a_job_beside_it_that_was_touched_was_disturbed(other: Observation) -> None:
+    assert "disturbed" in moments(story([*whole(), beside(95), other]))
+
+
+def test_one_of_an_earlier_drill_is_not_counted() -> None:
+    assert not {"beside", "disturbed"} & set(
+        moments(story([*whole(), beside(90, "CANCELLED"), beside(111, "CANCELLED")]))
+    )
+
+
+def test_a_node_that_takes_jobs_a_moment_before_its_pod_is_ready_has_returned() -> None:
+    told = [each for each in whole() if each.what.get("state") != "IDLE"]
+    assert "returned" not in moments(story(told))
+    early = seen(108.2, "slurm", "node", name=WORKER, state="IDLE+DYNAMIC_NORM", reason="")
+    assert moments(story([*told, early]))["returned"].at == 108.5
+    drained = replace(early, at=108.3, what={**early.what, "state": "IDLE+DRAIN"})
+    assert "returned" not in moments(story([*told, early, drained]))
+
+
+def test_a_second_repair_is_one_of_another_operation() -> None:
+    again = seen(112, "api", "operation", id="o", state="SUCCEEDED", vm="v", type="replace_node")
+    assert "replaced-twice" not in moments(story([*whole(), again]))
+    second = replace(again, what={**again.what, "id": "p"})
+    assert moments(story([*whole(), again, second]))["replaced-twice"].at == 112
