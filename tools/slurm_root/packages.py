@@ -44,7 +44,7 @@ WANTED: Mapping[str, tuple[str, ...]] = {
         "tar",
         "util-linux",
     ),
-    "bookworm": ("mariadb-server-core", "mariadb-client-core", "libaio1", "liburing2"),
+    "bookworm": ("mariadb-server-core", "mariadb-client-core", "mariadb-client", "libaio1", "liburing2"),
 }
 
 FOLLOWED = ("forky",)
