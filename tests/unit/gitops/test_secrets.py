@@ -18,8 +18,11 @@ THING = "crusoe:index:StorageDisk"
 KUBERNETES_SECRET = "kubernetes:core/v1:Secret"
 
 # Long enough to be a secret, and with what JSON, base64, Markdown and XML write in another way.
-canaries = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=8, max_size=24).filter(
-    lambda text: text == text.strip() and not set(text) <= set("[]secrtunkow ")
+# The middle is nobody else's: Hypothesis draws words out of the program too, such as the beginning of `Kubernetes`.
+canaries = (
+    st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=6, max_size=20)
+    .filter(lambda text: text == text.strip())
+    .map(lambda text: f"{text[:3]}\u2021q7\u2021{text[3:]}")
 )
 keys = st.sampled_from(["kubeconfig", "name", "value", "a.b/c", "settings"])
 Wrap = Callable[[object], object]
