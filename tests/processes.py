@@ -47,6 +47,8 @@ def parents(process: psutil.Process) -> list[psutil.Process]:
 
 def mentioning(folder: Path) -> list[psutil.Process]:
     """Every other process with this folder, or something below it, in its command line."""
+    # Numbers are used again, and psutil would go on giving the process that it has seen under one before.
+    psutil.process_iter.cache_clear()
     return [
         process
         for process in psutil.process_iter()

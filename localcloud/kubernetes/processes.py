@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 
+from localcloud.command_lines import command_lines
 from localcloud.kubernetes.home import COMPONENTS, Home
 
 WORKDIR = "KWOK_WORKDIR"
@@ -94,28 +95,16 @@ def last_lines(path: Path, count: int = 5) -> str:
     return "\n".join(lines)
 
 
-def _command_lines() -> list[tuple[psutil.Process, list[str]]]:
-    found: list[tuple[psutil.Process, list[str]]] = []
-    for process in psutil.process_iter():
-        try:
-            line = process.cmdline()
-        except psutil.Error:
-            continue
-        if line:
-            found.append((process, line))
-    return found
-
-
 def _running(home: Home) -> list[tuple[str, psutil.Process, list[str]]]:
     names = {str(home.binary(name)): name for name in COMPONENTS}
-    return [(names[line[0]], process, line[1:]) for process, line in _command_lines() if line[0] in names]
+    return [(names[line[0]], process, line[1:]) for process, line in command_lines() if line[0] in names]
 
 
 def _of_pods(home: Home) -> list[psutil.Process]:
     """The first process of the namespaces in which pods run as processes; all of them end with it."""
     return [
         process
-        for process, line in _command_lines()
+        for process, line in command_lines()
         if any(word.startswith(f"--cluster={home.folder}/") for word in line)
     ]
 
@@ -124,7 +113,7 @@ def _kwokctl(home: Home) -> list[psutil.Process]:
     """Every kwokctl that works on this cluster; another local cloud may have one of the same id elsewhere."""
     return [
         process
-        for process, line in _command_lines()
+        for process, line in command_lines()
         if "cluster" in line and f"--name={home.cluster_id}" in line and _works_in(process, home.root)
     ]
 

@@ -15,12 +15,13 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from localcloud.command_lines import command_lines
 from localcloud.slurm import reach
 from localcloud.slurm.inside import network
 
@@ -138,7 +139,7 @@ class Lab:
 
     def running(self) -> dict[Path, psutil.Process]:
         """The first process of every running pod by the pod's folder."""
-        lines = list(_lines())
+        lines = list(command_lines())
         keeper = next((process for process, line in lines if self._keeps(line)), None)
         if keeper is None:
             return {}
@@ -198,13 +199,13 @@ class Lab:
 
     def end(self) -> None:
         """Kill everything."""
-        for process, line in _lines():
+        for process, line in command_lines():
             if f"--cluster={self.folder}" in line:
                 _kill(process)
 
     def first(self) -> psutil.Process | None:
         """The process that keeps the namespaces; None where there are none."""
-        return next((process for process, line in _lines() if self._keeps(line)), None)
+        return next((process for process, line in command_lines() if self._keeps(line)), None)
 
     def _keeps(self, line: Sequence[str]) -> bool:
         return line[0] == sys.executable and f"--cluster={self.folder}" in line
@@ -223,16 +224,6 @@ def _started(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/"
         )
-
-
-def _lines() -> Iterator[tuple[psutil.Process, list[str]]]:
-    for process in psutil.process_iter():
-        try:
-            line = process.cmdline()
-        except psutil.Error:
-            continue
-        if line:
-            yield process, line
 
 
 def _family(process: psutil.Process) -> list[psutil.Process]:

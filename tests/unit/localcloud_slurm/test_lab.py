@@ -49,7 +49,7 @@ def test_only_the_first_of_the_pods_own_namespace_is_the_pod(
 
     monkeypatch.setattr(module, "_own_pids", pids)
     for shown in (lines, lines[::-1], lines[1:]):
-        monkeypatch.setattr(module, "_lines", partial(iter, shown))
+        monkeypatch.setattr(module, "command_lines", partial(iter, shown))
         # Without what keeps the namespaces there is no pod.
         expected = {} if shown == lines[1:] else {lab.folder / "pods/a": Process((*outside, 22, 6, 1))}
         assert lab.running() == expected
