@@ -90,7 +90,7 @@ down: ## Take a stack down after a preview; stops first if anything is protected
 env: ## Print what prepares a shell: eval "$(make -s env)"
 	$(on_stack)
 
-test: ## Run the tests (TIER=unit|policy|provider|integration for one tier, ARGS='-k name')
+test: ## Run the tests (TIER=unit|policy|provider|integration for one tier, TIER=long for the long ones, ARGS='-k name')
 	$(on_clone) --tier '$(TIER)' -- $(ARGS)
 
 faults: ## Try every resource kind in every operation under every fault (docs/reliability.md)

@@ -1,4 +1,4 @@
-"""Which tests run beside which, where `make test` runs several at a time.
+"""Which tests `make test` runs, and which run beside which, where it runs several at a time.
 
 A file's tests run on one worker, one after the other, and so do those of a folder that shares a cloud or a control
 plane: there is one of it then, which ends with the last of them. Idle ones take a tenth of a core each.
@@ -23,18 +23,30 @@ TESTS = Path(__file__).parent
 # processor time to come up.
 os.environ.setdefault("GOGC", "400")
 
-SHARING = ("provider", "integration/localcloud_slurm")
+SHARING = ("provider", "integration/localcloud_slurm", "integration/drill")
 """Folders with fixtures that all their files use."""
 
-LONGEST_FIRST = (
-    "integration/localcloud_slurm",
-    "integration/slurm",
-    "integration/training",
-    "integration/test_reference_stacks.py",
+LONG = (
+    "integration/slurm/test_backup.py",
+    "integration/test_faults.py",
     "integration/test_gpu_sharing_kueue.py",
+    "integration/test_kills.py",
+    "integration/training/test_resume.py",
+)
+"""The tier `long`: the same promises once more at great length, under every fault, every kill, every kind of resume, or
+by an engine that nobody has unless they ask for it. `make test` leaves it to `make test TIER=long`; CI runs both."""
+
+LONGEST_FIRST = (
+    "integration/drill",
+    "integration/test_gpu_sharing_kueue.py",
+    "integration/slurm",
+    "integration/localcloud_slurm",
+    "integration/test_reference_stacks.py",
+    "integration/training",
+    "integration/test_gpu_sharing.py",
+    "provider",
     "integration",
     "policy/test_cli.py",
-    "provider",
 )
 """No worker waits in the end for a long file that the other one began late; what is not here comes last."""
 
@@ -55,10 +67,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadSco
     return ByPlace(config, log)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `make test` choose a part; a run by hand has all that it names."""
+    parser.addoption("--length", choices=("all", "short", "long"), default="all", help="all but the tier long, or it")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the tests for the workers; a run by hand keeps the order of the files."""
+    """Leave out what is not of the wanted length, and order the rest for the workers.
+
+    A run by hand keeps the order of the files.
+    """
+    wanted = config.getoption("--length")
+    if wanted != "all":
+        left_out = [item for item in items if (place(item) in LONG) != (wanted == "long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if (place(item) in LONG) == (wanted == "long")]
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: rank(item.path.relative_to(TESTS).as_posix()))
+        items.sort(key=lambda item: rank(place(item)))
 
 
 def pytest_collection_finish() -> None:
@@ -66,6 +91,11 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 50, 100)
+
+
+def place(item: pytest.Item) -> str:
+    """The file of a test, below tests/."""
+    return item.path.relative_to(TESTS).as_posix()
 
 
 def group(place: str) -> str:

@@ -13,8 +13,11 @@ from tools.places import ROOT
 from tools.supply_chain import vulnerabilities
 from tools.toolchain import ensure
 
-TIERS = ("unit", "policy", "provider", "integration", "drill")
+TIERS = ("unit", "policy", "provider", "integration")
 """The folders of tests/, from quick to slow."""
+
+LONG = "long"
+"""A tier of its own, of files that tests/conftest.py names; it is run by its name only."""
 
 WORKERS = ("-n", "3", "--dist", "loadfile")
 """Three files of tests at a time, grouped and ordered by tests/conftest.py: two leave a quarter of two cores idle."""
@@ -27,11 +30,15 @@ SOAK_SECONDS = 4 * 3600.0
 
 
 def _tiers(wanted: str) -> list[str]:
-    """Return the folders to test. Raises FrontDoorError, which lists the tiers."""
-    there = [tier for tier in TIERS if any((ROOT / "tests" / tier).rglob("test_*.py"))]
-    if wanted and wanted not in there:
-        raise FrontDoorError(f"There is no tier {wanted!r}; TIER is one of {', '.join(there)}, or left out for all.")
-    return [f"tests/{tier}" for tier in there if wanted in ("", tier)]
+    """Return what pytest is told to run. Raises FrontDoorError, which lists the tiers."""
+    known = (*TIERS, LONG)
+    if wanted and wanted not in known:
+        raise FrontDoorError(
+            f"There is no tier {wanted!r}; TIER is one of {', '.join(known)}, or left out for all but {LONG}."
+        )
+    if wanted == LONG:
+        return ["--length=long", "tests/integration"]
+    return ["--length=short", *(f"tests/{tier}" for tier in TIERS if wanted in ("", tier))]
 
 
 # Make hands its own options and variables down; a test that runs make means its own.
@@ -54,11 +61,11 @@ def _environ(*, tools: bool) -> dict[str, str]:
 
 
 def _get_more(session: Session) -> None:
-    """Have what only some tests need (browser, Kueue, alerts, training, workflows) before one has to wait for it.
+    """Have what only some tests need before one has to wait for it.
 
     A machine that can't have it is told so; it has the other tests.
     """
-    for need in ("browser", "kueue", "monitoring", "training", "workflows"):
+    for need in ("kueue", "training") if session.tier == LONG else ("browser", "monitoring", "training", "workflows"):
         try:
             ensure(need)
         except ToolMissingError as error:
@@ -66,15 +73,13 @@ def _get_more(session: Session) -> None:
 
 
 def test(session: Session) -> int:
-    """Run the tests of one tier, or of all; what needs tools gets them first."""
-    folders = _tiers(session.tier)
-    tools = folders != ["tests/unit"]
+    """Run the tests of one tier, or of all but the long one; what needs tools gets them first."""
+    chosen = _tiers(session.tier)
+    tools = session.tier != "unit"
     environ = _environ(tools=tools)
     if tools:
         _get_more(session)
-    status = run(
-        [sys.executable, "-m", "pytest", *WORKERS, *folders, *session.arguments], environ, seconds=TEST_SECONDS
-    )
+    status = run([sys.executable, "-m", "pytest", *WORKERS, *chosen, *session.arguments], environ, seconds=TEST_SECONDS)
     if status == 124:
         session.say(f"The tests were ended after {TEST_SECONDS / 60:.0f} min.")
     return status

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONG
 from tools.errors import ToolMissingError
 from tools.front_door import (
     autoclusters,
@@ -446,13 +447,13 @@ def test_tests_get_what_few_need_before_they_begin_and_go_on_without_it(
 
     def ensure(need: str) -> Path:
         asked.append(need)
-        if need == "kueue":
+        if need in ("kueue", "browser"):
             raise ToolMissingError("there is no `go` on PATH")
         return tmp_path
 
-    ran: list[object] = []
+    ran: list[Sequence[str]] = []
 
-    def run(command: object, *_arguments: object, **_options: object) -> int:
+    def run(command: Sequence[str], *_arguments: object, **_options: object) -> int:
         ran.append(command)
         return 0
 
@@ -461,8 +462,21 @@ def test_tests_get_what_few_need_before_they_begin_and_go_on_without_it(
     assert checks.test(Session("dev", tier="unit")) == 0
     assert asked == []
     assert checks.test(Session("dev", tier="integration")) == 0
-    assert asked == ["dev", "browser", "kueue", "monitoring", "training", "workflows"]
-    assert len(ran) == 2
+    assert asked == ["dev", "browser", "monitoring", "training", "workflows"]
+    asked.clear()
+    assert checks.test(Session("dev", tier="long")) == 0
+    assert asked == ["dev", "kueue", "training"]
+    assert [command[-2:] for command in ran] == [
+        ["--length=short", "tests/unit"],
+        ["--length=short", "tests/integration"],
+        ["--length=long", "tests/integration"],
+    ]
+
+
+def test_what_the_long_tier_names_is_there_and_is_in_no_other():
+    tests = ROOT / "tests"
+    assert [name for name in LONG if not (tests / name).is_file()] == []
+    assert all(name.startswith("integration/") for name in LONG)
 
 
 @pytest.fixture
