@@ -103,9 +103,7 @@ class Job:
             "end=$((SECONDS + 900)); while [ $SECONDS -lt $end ]; do "
             f'at=$(date +%s.%N); scontrol --oneliner show job {job} | sed "s/^/$at /"; '
             'scontrol --oneliner show nodes | sed "s/^/$at /"; '
-            f'squeue --noheader --name={FILLER} --states=running --format="$at Filler=%i"; '
-            f"squeue --noheader --name={BYSTANDER} --states=all --Format=JobID:12,State:12,RestartCnt:6 | "
-            "while read -r number state count; do "
-            'echo "$at Bystander=$number State=$state Restarts=$count"; done; sleep 0.2; done'
+            f"squeue --noheader --name={FILLER},{BYSTANDER} --states=all "
+            '--Format=Name:12,JobID:12,State:12,RestartCnt:6 | sed "s/^/$at Other /"; sleep 0.2; done'
         )
         return self.site.inside("slurm-controller-0", "slurmctld", "bash", "-c", script)

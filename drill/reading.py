@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast
 
+from drill.job import FILLER
 from drill.losses import parse
 from drill.observations import Observation
 
@@ -98,19 +99,23 @@ def slurm_line(line: str) -> Observation | None:
                 "eligible": seconds(values.get("EligibleTime", "")),
             }
             return Observation(at, "slurm", "job", what)
-        if "Filler" in values:
-            return Observation(at, "slurm", "filler", {"job": values["Filler"]})
-        if "Bystander" in values:
-            what = {"job": values["Bystander"], "state": values["State"], "restarts": int(values["Restarts"])}
-            # Every look counts: that it still runs after the others' repair is what has to be seen.
-            return Observation(at, "slurm", "bystander", what)
+        if text.startswith("Other "):
+            return _other(at, *text.split()[1:])
         if "NodeName" in values:
             reason = text.partition(" Reason=")[2].partition(" [")[0]
             what = {"name": values["NodeName"], "state": values["State"], "reason": reason}
             return Observation(at, "slurm", "node", what)
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, TypeError):
         return None
     return None
+
+
+def _other(at: float, name: str, job: str, state: str, restarts: str) -> Observation | None:
+    """Another job of the drill: one that waits for nodes, seen once it runs, or the one beside it."""
+    if name == FILLER:
+        return Observation(at, "slurm", "filler", {"job": job}) if state == "RUNNING" else None
+    # Every look counts: that it still runs after the others' repair is what has to be seen.
+    return Observation(at, "slurm", "bystander", {"job": job, "state": state, "restarts": int(restarts)})
 
 
 def seconds(moment: str) -> float:

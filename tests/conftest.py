@@ -27,14 +27,18 @@ SHARING = ("provider", "integration/localcloud_slurm", "integration/drill")
 """Folders with fixtures that all their files use."""
 
 LONG = (
+    "integration/localcloud_kubernetes/test_recovery.py",
     "integration/slurm/test_backup.py",
+    "integration/test_cluster_replacement.py",
     "integration/test_faults.py",
     "integration/test_gpu_sharing_kueue.py",
     "integration/test_kills.py",
+    "integration/training/test_job_on_slurm.py",
     "integration/training/test_resume.py",
 )
-"""The tier `long`: the same promises once more at great length, under every fault, every kill, every kind of resume, or
-by an engine that nobody has unless they ask for it. `make test` leaves it to `make test TIER=long`; CI runs both."""
+"""The tier `long`: the same promises once more at great length, under every fault, every kill, every kind of crash and
+resume, or by an engine that nobody has unless they ask for it. `make test` leaves it to `make test TIER=long`; CI runs
+both."""
 
 LONGEST_FIRST = (
     "integration/drill",

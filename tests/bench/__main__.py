@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from tests import previews
-from tests.bench import limits, measure, rules
+from tests.bench import drill, limits, measure, rules
 from tests.bench.report import publish
 from tests.harness import ROOT, Cloud, Project, running_cloud
 
@@ -25,9 +25,9 @@ def empty_project(folder: Path, cloud: Cloud) -> Project:
 
 
 def main(what: str = "") -> int:
-    """Runs the measurements one after another, or those of the limits alone."""
-    if what == "limits":
-        return limits.main()
+    """Runs the measurements one after another, or those of the limits or of the drill alone."""
+    if what:
+        return {"limits": limits.main, "drill": drill.main}[what]()
     with tempfile.TemporaryDirectory(prefix="bench-") as name, running_cloud(Path(name)) as cloud:
         folder = Path(name)
         dev = Project(folder / "dev", cloud, "dev")

@@ -127,7 +127,7 @@ def sbom(session: Session) -> int:
 def bench(session: Session) -> int:
     """Run the benchmark with the tools on PATH."""
     environ = _environ(tools=True)
-    for need in ("browser", "monitoring"):
+    for need in ("training",) if "drill" in session.arguments else ("browser", "monitoring"):
         ensure(need)
     return run([sys.executable, "-m", "tests.bench", *session.arguments], environ, seconds=BENCH_SECONDS)
 

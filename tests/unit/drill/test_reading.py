@@ -94,3 +94,30 @@ def test_the_notebook_keeps_changes_of_a_thing_and_every_step() -> None:
     book.see(None)
     assert [(each.at, each.kind) for each in book.all if each.kind == "node"] == [(0, "node"), (0, "node"), (9, "node")]
     assert len([each for each in book.all if each.kind == "step"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "what"),
+    [
+        ("12.5 Other filler      8           RUNNING     0     ", "filler", {"job": "8"}),
+        (
+            "12.5 Other bystander   9           RUNNING     0",
+            "bystander",
+            {"job": "9", "state": "RUNNING", "restarts": 0},
+        ),
+        (
+            "12.5 Other bystander   9           PENDING     2",
+            "bystander",
+            {"job": "9", "state": "PENDING", "restarts": 2},
+        ),
+    ],
+)
+def test_other_jobs_of_the_drill(line: str, kind: str, what: dict[str, object]) -> None:
+    found = reading.slurm_line(line)
+    assert found is not None
+    assert (found.at, found.source, found.kind, found.what) == (12.5, "slurm", kind, what)
+
+
+@pytest.mark.parametrize("line", ["1 Other filler 8 PENDING 0", "1 Other", "1 Other bystander 9", "x Other a b c d"])
+def test_what_says_nothing_of_another_job(line: str) -> None:
+    assert reading.slurm_line(line) is None
