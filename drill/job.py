@@ -87,7 +87,8 @@ class Job:
         writers = ("", ".job", *(f".rank{rank}" for rank in range(1, NODES * GPUS)))
         writers += tuple(f".launch-{worker}" for worker in workers)
         files = " ".join(f"{HOME}/{name}/{file}.jsonl" for file in ("steps", *(f"events{each}" for each in writers)))
-        return self.site.as_person(f"timeout 900 tail -q -n +1 -s 0.1 -F {files} 2> /dev/null")
+        # A program in a pod outlives the `kubectl exec` that began it, but its standard input ends with that.
+        return self.site.as_person(f"tail -q -n +1 -s 0.1 -F {files} 2> /dev/null & cat > /dev/null; kill $!")
 
     def steps(self, name: str) -> list[Step]:
         """All steps of a run so far; nothing where it has none. Raises SiteError."""
@@ -100,10 +101,12 @@ class Job:
     def look(self, job: str) -> list[str]:
         """The command line of a program that shows what Slurm says of a job and of all nodes, again and again."""
         script = (
-            "end=$((SECONDS + 900)); while [ $SECONDS -lt $end ]; do "
+            "while true; do "
             f'at=$(date +%s.%N); scontrol --oneliner show job {job} | sed "s/^/$at /"; '
             'scontrol --oneliner show nodes | sed "s/^/$at /"; '
             f"squeue --noheader --name={FILLER},{BYSTANDER} --states=all "
-            '--Format=Name:12,JobID:12,State:12,RestartCnt:6 | sed "s/^/$at Other /"; sleep 0.2; done'
+            '--Format=Name:12,JobID:12,State:12,RestartCnt:6 | sed "s/^/$at Other /"; '
+            # A pause, or the end of the standard input, and so of whoever asked.
+            "read -r -t 0.2 _; [ $? -gt 128 ] || exit 0; done"
         )
         return self.site.inside("slurm-controller-0", "slurmctld", "bash", "-c", script)

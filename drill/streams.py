@@ -109,7 +109,7 @@ class Streams:
             if self._stop.is_set():
                 return None
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
             )
             self._running.append(process)
             return process

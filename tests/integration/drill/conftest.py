@@ -90,8 +90,16 @@ class Ground:
         programs = [" ".join(line) for line in map(_line, psutil.process_iter()) if mark in line]
         files = [path.name for path in self.reports.iterdir() if path.name in ("running.json", "kubeconfig")]
         until(lambda: not self.jobs(), 60, "the end of the jobs")
+        # What looked on in the pods ends with whoever asked, and not when its own time is over.
+        until(lambda: not looking(), 20, "the end of what looked at Slurm in its pods")
         told = self.project.cloud.admin("PUT", "/autoclusters/settings", {})["webhook"]
         return [*programs, *files, *filter(None, [told])]
+
+
+def looking() -> bool:
+    """Whether a drill's look at Slurm, or its reading of a run's files, goes on in some pod."""
+    marks = ("scontrol --oneliner show job", "tail -q -n +1")
+    return any(mark in " ".join(line) for line in map(_line, psutil.process_iter()) for mark in marks)
 
 
 def _line(process: psutil.Process) -> list[str]:
