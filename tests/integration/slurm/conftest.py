@@ -62,6 +62,12 @@ class Site:
         rows = [dict(item.split("=", 1) for item in line.split() if "=" in item) for line in out.splitlines()]
         return {row["NodeName"]: row["State"] for row in rows if "NodeName" in row}
 
+    def partitions(self) -> dict[str, int]:
+        """Slurm's partitions with their number of nodes; empty while slurmctld doesn't answer, as when it starts."""
+        out = self.slurm("sinfo", "--noheader", "--format=%R %D", check=False)
+        rows = [line.split() for line in out.out.splitlines()] if out.code == 0 else []
+        return {name: int(nodes) for name, nodes in rows}
+
     def evidence(self) -> str:
         """What somebody asks for first who has to find out why a test failed."""
         pods = self.kubectl("-n", "slurm", "get", "pods", "-o", "wide", check=False).text
