@@ -100,12 +100,13 @@ class Job:
 
     def look(self, job: str) -> list[str]:
         """The command line of a program that shows what Slurm says of a job and of all nodes, again and again."""
+        # Nothing but Slurm's own commands is started: this runs a few times a second.
         script = (
-            "while true; do "
-            f'at=$(date +%s.%N); scontrol --oneliner show job {job} | sed "s/^/$at /"; '
-            'scontrol --oneliner show nodes | sed "s/^/$at /"; '
-            f"squeue --noheader --name={FILLER},{BYSTANDER} --states=all "
-            '--Format=Name:12,JobID:12,State:12,RestartCnt:6 | sed "s/^/$at Other /"; '
+            'export LC_ALL=C; told() { [ ${#rows[@]} = 0 ] || printf "$at $1%s\\n" "${rows[@]}"; }; '
+            f"while true; do at=$EPOCHREALTIME; mapfile -t rows < <(scontrol --oneliner show job {job}); told; "
+            "mapfile -t rows < <(scontrol --oneliner show nodes); told; "
+            f"mapfile -t rows < <(squeue --noheader --name={FILLER},{BYSTANDER} --states=all "
+            "--Format=Name:12,JobID:12,State:12,RestartCnt:6); told 'Other '; "
             # A pause, or the end of the standard input, and so of whoever asked.
             "read -r -t 0.2 _; [ $? -gt 128 ] || exit 0; done"
         )

@@ -13,6 +13,7 @@ init, containers                   lists of containers, each:
     once                           whether it is to end by itself: an init container that is no sidecar
     post_start, pre_stop           arguments of each hook's program, or null
     probes                         startup, liveness, readiness: exec | tcp | http, period, timeout, delay (s), failures
+                                   and calm, the period (s) of one that passes
 ```
 """
 
@@ -244,14 +245,16 @@ def _probe(probe: Object, container: Object) -> dict[str, Any]:
         asked["http"] = {"port": _port(probe["httpGet"]["port"], container), "path": probe["httpGet"].get("path", "/")}
     else:
         asked["tcp"] = _port((part(probe, "tcpSocket") or probe["grpc"])["port"], container)
+    period = max(probe.get("periodSeconds", 10), 1)
     return {
         **asked,
-        # A kubelet looks only every 10 s by default; a look here costs little, and nobody waits for it.
-        "period": min(probe.get("periodSeconds", 10), 1),
+        # A kubelet looks only every 10 s by default; here nobody waits for a look that would tell of a good start.
+        "period": 1,
+        "calm": period,
         "timeout": probe.get("timeoutSeconds", 1),
         "delay": probe.get("initialDelaySeconds", 0),
         # As long as it takes to fail there, it takes to fail here.
-        "failures": probe.get("failureThreshold", 3) * max(probe.get("periodSeconds", 10), 1),
+        "failures": probe.get("failureThreshold", 3) * period,
     }
 
 

@@ -141,6 +141,7 @@ def test_a_probe_takes_as_long_to_fail_as_declared_however_often_it_is_asked() -
     said = only(container(livenessProbe=probe, ports=[{"name": "web", "containerPort": 80}]))["probes"]["liveness"]
     assert said["http"] == {"path": "/livez", "port": 80}
     assert said["period"] * said["failures"] == 60
+    assert said["calm"] == 10
 
 
 def test_only_slurmrestd_gets_the_folder_of_the_socket() -> None:
