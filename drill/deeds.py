@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from drill.observations import Observation
 from drill.room import Room, Undo
 from drill.scenarios import (
     Action,
+    BadReplacement,
     Beside,
     Cancel,
     Capacity,
@@ -33,7 +34,9 @@ from drill.scenarios import (
     OptOut,
     Power,
     SignalRank,
+    Storage,
     Tear,
+    TimeLimit,
     Whose,
 )
 from drill.site import NAMESPACE, Site, SiteError
@@ -46,6 +49,10 @@ OPT_OUT = "local.crusoe.ai/no-replacement"
 _CAPACITY = ("set", "capacity", "--type=h100-80gb-sxm-ib.8x", "--location=us-east1-a")
 _DETECTION = ("set", "autoclusters")
 _SECONDS = 30.0
+FULL_BYTES = 16384
+"""What a file may have at most where the storage counts as full: more than a rank's records, less than its share of a
+checkpoint."""
+
 DETECT_SECONDS = 2.0
 """What the local cloud's AutoClusters takes at first to see a fault."""
 
@@ -149,7 +156,19 @@ class Hands:
                 self.client.post(path)
 
     def _disturb(
-        self, deed: GpuFault | Power | Link | SignalRank | Tear | Beside | Cancel | Maintenance, target: Target
+        self,
+        deed: GpuFault
+        | Power
+        | Link
+        | SignalRank
+        | Tear
+        | Beside
+        | Cancel
+        | Maintenance
+        | BadReplacement
+        | Storage
+        | TimeLimit,
+        target: Target,
     ) -> None:
         match deed:
             case GpuFault():
@@ -166,6 +185,12 @@ class Hands:
                 self.site.person(f"scancel {target.job}")
             case Maintenance():
                 self._cordon(target)
+            case BadReplacement():
+                self._break_replacement(deed, target)
+            case Storage():
+                self._storage(deed, target)
+            case TimeLimit():
+                self._time_limit(deed, target)
             case Tear():
                 self.site.person(
                     f"cd {target.folder}/checkpoints && newest=$(ls -d step-* | sort -V | tail -n 1) && "
@@ -192,6 +217,25 @@ class Hands:
             self.site.worker(worker, f"kill -ABRT {rank.pid}")
         elif deed.rank == "blocks":
             self._hold(worker, rank.pid)
+
+    def _break_replacement(self, deed: BadReplacement, target: Target) -> None:
+        worker = target.worker("other")
+        node = self.site.run("-n", NAMESPACE, "get", "pod", worker, "-o", "jsonpath={.spec.nodeName}").strip()
+        self.room.undo_later(Undo("replace", [node]))
+        self._fault(worker, replace(target, machines={**target.machines, worker: node}), f"XID {deed.xid} on GPU 0")
+        self._local().run("gpu-fault", f"--node={node}", f"--xid={deed.xid}", "--gpu=0")
+
+    def _storage(self, deed: Storage, target: Target) -> None:
+        worker = target.worker(deed.whose)
+        rank = self._last_rank(worker, target)
+        if deed.full:
+            self._fault(worker, target, f"no space for rank {rank.rank}")
+        self.site.worker(worker, f"prlimit --pid={rank.pid} --fsize={FULL_BYTES if deed.full else 'unlimited'}:")
+
+    def _time_limit(self, deed: TimeLimit, target: Target) -> None:
+        if deed.near:
+            self._fault(target.worker("other"), target, f"time limit of {deed.minutes} min")
+        self.site.slurm("scontrol", "update", f"JobId={target.job}", f"TimeLimit={deed.minutes}")
 
     def _ask_a_person(self, node: str, worker: str, xid: int, gpu: int) -> None:
         self.say(

@@ -112,6 +112,29 @@ class Maintenance:
     """A person cordons a node, as before an update of its kernel."""
 
 
+@dataclass(frozen=True)
+class BadReplacement:
+    """The machine that replaced a failed one has a GPU that is off the bus, too."""
+
+    xid: int = 79
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The last rank of a node can't write its part of a checkpoint any more, or can again."""
+
+    full: bool = True
+    whose: Whose = "other"
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """An operator sets the job's time limit, so that its end is near, or is not any more."""
+
+    minutes: int
+    near: bool = True
+
+
 Deed = (
     GpuFault
     | Power
@@ -127,6 +150,9 @@ Deed = (
     | Cancel
     | KillDaemons
     | Maintenance
+    | BadReplacement
+    | Storage
+    | TimeLimit
 )
 
 
@@ -371,6 +397,39 @@ SCENARIOS: Sequence[Scenario] = (
             absent=("told", "isolated", "answered", "requeued", "replaced"),
             attempts=0,
         ),
+    ),
+    Scenario(
+        name="bad-replacement",
+        what="A GPU has memory errors, and the machine that comes in its place has a GPU off the bus (XID 79).",
+        outcome="Before or while the job starts there, that machine is found and replaced too; no step is lost.",
+        plan=(Do(GpuFault(48, rank="works"), at_step=AT_STEP), Do(BadReplacement(), after="ready")),
+        expected=Expected((*FULL, ("ready", "replaced-twice", "completed")), most_lost=0, attempts=2),
+        seconds=400.0,
+    ),
+    Scenario(
+        name="full-storage",
+        what="A rank's part of a checkpoint is refused by the storage (it is full), and a later one is taken again.",
+        outcome="The failed save is told and taken for no checkpoint; the job trains on, and the next save is whole.",
+        plan=(Do(Storage(), at_step=AT_STEP), Do(Storage(full=False), after="unsaved")),
+        expected=Expected(
+            (("training", "fault", "unsaved", "saved", "completed"),),
+            absent=("told", "isolated", "drained", "requeued", "replaced"),
+            attempts=0,
+        ),
+    ),
+    Scenario(
+        name="time-limit",
+        what="The job's time limit is near: an operator has shortened it.",
+        outcome="Every rank saves, the job goes back into the queue by itself, and no step is lost.",
+        plan=(Do(TimeLimit(2), at_step=20), Do(TimeLimit(15, near=False), after="requeued")),
+        expected=Expected(
+            (("fault", "limited", "requeued", *AGAIN[2:]),),
+            absent=("told", "isolated", "drained", "replaced"),
+            most_lost=0,
+        ),
+        options=("--step-seconds=0.5",),
+        environ=SHORT_SHUTDOWN,
+        seconds=400.0,
     ),
     Scenario(
         name="multi-tenant",

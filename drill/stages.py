@@ -162,6 +162,20 @@ def _lost(story: Story) -> Iterator[Observation]:
     return (each for each in story.some("job", "event", story.fault_at) if each.what["event"] in said)
 
 
+def _unsaved(story: Story) -> Iterator[Observation]:
+    return (each for each in story.some("job", "event", story.fault_at) if each.what["event"] == "save-failed")
+
+
+def _saved(story: Story) -> Iterator[Observation]:
+    since = next((each.at for each in _unsaved(story)), math.inf)
+    return (each for each in story.some("job", "event", since) if each.what["event"] == "save-published")
+
+
+def _limited(story: Story) -> Iterator[Observation]:
+    ended = (each for each in story.some("job", "event", story.fault_at) if each.what["event"] == "ended")
+    return (each for each in ended if each.what["told"] == "limit")
+
+
 def _overtaken(story: Story) -> Iterator[Observation]:
     """A job that began to run between the end of the drilled one and its new start."""
     since = next((each.at for each in _pending(story)), None)
@@ -216,6 +230,9 @@ STAGES: Sequence[Stage] = (
     Stage("training", "the first step was taken", "job", "job", lambda story: story.some("job", "step")),
     Stage("fault", "the machine failed", "drill", "job", _deed("fault")),
     Stage("lost", "a rank had crashed", "job", "pytorch", _lost),
+    Stage("unsaved", "a save had failed", "job", "job", _unsaved),
+    Stage("saved", "a later save was whole", "job", "job", _saved),
+    Stage("limited", "the job had ended before its time limit did it", "job", "slurm", _limited),
     Stage("told", "AutoClusters told of the fault", "webhook", "delay", _notice("issue_detected")),
     Stage("isolated", "AutoClusters marked and cordoned the node", "kubernetes", "cloud", _isolated),
     Stage("drained", "the node was drained in Slurm", "slurm", "platform", _drained),

@@ -22,6 +22,7 @@ from drill.room import Room, Undo
 from drill.scenarios import (
     SCENARIOS,
     Action,
+    BadReplacement,
     Beside,
     Cancel,
     Capacity,
@@ -31,6 +32,8 @@ from drill.scenarios import (
     KillDaemons,
     Maintenance,
     Power,
+    Storage,
+    TimeLimit,
 )
 from drill.site import Site, SiteError
 
@@ -75,7 +78,8 @@ class Stack:
         line = " ".join(command)
         self.commands.append(line)
         ranks = "0 2 239 4,6\n1 3 240 4,6\n1 3 245 4,6\n" if "LOCAL_RANK" in line else ""
-        return subprocess.CompletedProcess(command, 0, ranks, "")
+        now = "np-1-7" if "{.spec.nodeName}" in line else ""
+        return subprocess.CompletedProcess(command, 0, ranks or now, "")
 
     def ran(self, *words: str) -> bool:
         return any(all(word in line for word in words) for line in self.commands)
@@ -134,6 +138,35 @@ def test_a_broken_gpu_meets_the_rank_that_has_it(stack: Stack, hands: MakeHands)
     assert undos(one) == [Undo("replace", ["np-1-1"])]
     [fault] = one.seen  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     assert fault.what["worker"] == "train-1"  # pyright: ignore[reportUnknownMemberType]
+
+
+def test_the_machine_that_came_in_its_place_breaks_and_not_the_one_that_went(stack: Stack, hands: MakeHands) -> None:
+    one = hands()
+    one.do(BadReplacement(), TARGET)
+    assert stack.ran("localcloud gpu-fault", "--node=np-1-7", "--xid=79", "--gpu=0")
+    assert not stack.ran("gpu-fault", "np-1-1")
+    assert undos(one) == [Undo("replace", ["np-1-7"])]
+    [fault] = one.seen  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    assert (fault.what["worker"], fault.what["node"]) == ("train-1", "np-1-7")  # pyright: ignore[reportUnknownMemberType]
+
+
+@pytest.mark.parametrize(("full", "limit"), [(True, "16384:"), (False, "unlimited:")])
+def test_storage_is_full_for_the_last_rank_of_a_node_only(
+    stack: Stack, hands: MakeHands, full: bool, limit: str
+) -> None:
+    one = hands()
+    one.do(Storage(full=full), TARGET)
+    assert stack.ran("train-1", f"prlimit --pid=240 --fsize={limit}")
+    assert len(one.seen) == full  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
+
+
+def test_a_time_limit_that_is_taken_back_is_no_second_fault(stack: Stack, hands: MakeHands) -> None:
+    one = hands()
+    one.do(TimeLimit(2), TARGET)
+    one.do(TimeLimit(15, near=False), TARGET)
+    assert stack.ran("scontrol update JobId=7 TimeLimit=2")
+    assert stack.ran("scontrol update JobId=7 TimeLimit=15")
+    assert len(one.seen) == 1  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
 
 
 def test_a_rank_that_works_on_is_left_alone(stack: Stack, hands: MakeHands) -> None:

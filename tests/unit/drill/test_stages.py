@@ -12,7 +12,7 @@ from tests.unit.drill.making import NODE, WORKER, job, seen, step, whole
 
 ALWAYS = {
     *("failed", "stalled", "skipped", "overtaken"),
-    *("refused", "replaced-twice", "beside", "disturbed", "cancelled"),
+    *("refused", "replaced-twice", "beside", "disturbed", "cancelled", "unsaved", "saved", "limited"),
 }
 """Stages that a good drill has not."""
 
@@ -120,3 +120,20 @@ def test_a_second_repair_is_one_of_another_operation() -> None:
     assert "replaced-twice" not in moments(story([*whole(), again]))
     second = replace(again, what={**again.what, "id": "p"})
     assert moments(story([*whole(), again, second]))["replaced-twice"].at == 112
+
+
+def test_a_later_save_is_one_after_the_one_that_failed() -> None:
+    failed, published = (
+        seen(120, "job", "event", event="save-failed", step=60, trouble="rank 3: no space"),
+        seen(121, "job", "event", event="save-published", step=80),
+    )
+    assert not {"unsaved", "saved"} & set(moments(story([*whole(), published])))
+    assert not {"unsaved", "saved"} & set(moments(story([*whole(), replace(failed, at=95), published])))
+    found = moments(story([*whole(), replace(published, at=119), failed, published]))
+    assert (found["unsaved"].at, found["saved"].at) == (120, 121)
+
+
+@pytest.mark.parametrize(("told", "limited"), [("limit", True), ("term", False), ("none", False)])
+def test_a_job_ended_before_its_time_limit_where_it_was_told_of_that(told: str, limited: bool) -> None:
+    ended = seen(103.5, "job", "event", event="ended", told=told, status=143)
+    assert ("limited" in moments(story([*whole(), ended]))) is limited
