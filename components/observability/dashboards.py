@@ -108,6 +108,7 @@ OVERVIEW = Dashboard(
             "table",
             "none",
             [Query('max by (alertname, severity, node, pool) (ALERTS{alertstate="firing", severity!="heartbeat"})')],
+            quiet="no alert fires",
         ),
     ],
 )
@@ -191,6 +192,7 @@ TRAINING = Dashboard(
             "table",
             "none",
             [Query("max by (job_id, reason) (gpuplatform_job_held)")],
+            quiet="no job is held",
         ),
         Panel(
             "Jobs that wait for nodes",
@@ -198,6 +200,7 @@ TRAINING = Dashboard(
             "table",
             "short",
             [Query("max by (job_id, partition) (gpuplatform_job_pending_for_nodes)")],
+            quiet="no job waits",
         ),
     ],
 )
@@ -337,6 +340,7 @@ REPAIRS = Dashboard(
             "timeseries",
             "short",
             [Query("sum by (node, xid) (sum_over_time(gpuplatform:xid_new[1h]))", "{{node}}: {{xid}}")],
+            quiet="no XID error",
         ),
         Panel(
             "GPUs by who counts",

@@ -28,7 +28,12 @@ class Query:
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel; `width` is of 24 columns."""
+    """One panel.
+
+    Attributes:
+        width: of 24 columns.
+        quiet: what it says where there is nothing to show, if that is good news.
+    """
 
     title: str
     description: str
@@ -36,6 +41,7 @@ class Panel:
     unit: Unit
     queries: Sequence[Query]
     width: int = 12
+    quiet: str = ""
 
     @property
     def height(self) -> int:
@@ -112,9 +118,9 @@ def _places(panels: Sequence[Panel]) -> Iterator[dict[str, int]]:
 
 def _panel(number: int, panel: Panel, place: dict[str, int]) -> dict[str, Any]:
     defaults: dict[str, Any] = {"unit": panel.unit}
-    if panel.kind == "stat":
+    if panel.kind == "stat" or panel.quiet:
         # A series that is not there is no zero.
-        defaults["noValue"] = "no data"
+        defaults["noValue"] = panel.quiet or "no data"
     found: dict[str, Any] = {
         "id": number,
         "type": panel.kind,

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
+from components.observability.metrics import METRICS
+from tests import prometheus as prometheus_server
 from tests.harness import ROOT, Project, Result, ended, running_cloud, until
 from tests.integration.slurm.conftest import Site
 from tests.scraping import Watch
@@ -23,6 +26,13 @@ from tools.slurm_root.packages import TRAINING
 from tools.slurm_root.root import folder as slurm_root
 
 SECONDS = 600.0
+ABSENT = frozenset(
+    name
+    for name, metric in METRICS.items()
+    if metric.exporter not in ("gpuplatform", "monitoring")
+    or name.startswith(("gpuplatform_share_", "gpuplatform_borrowed_"))
+)
+"""Metrics of what a stack on the local cloud has not: machines, slurmctld's own page, GPUs that are shared."""
 
 
 @dataclass
@@ -136,16 +146,41 @@ def watch(ground: Ground) -> Watch:
 
 @dataclass
 class Drilled:
-    """A default drill: what it said, its report, the job of the killed one before, and the repairs until then."""
+    """A default drill: what it said, its report, the job of the killed one before, and the repairs until then.
+
+    It began and ended at these moments, in seconds since 1970, and Prometheus looked on.
+    """
 
     done: Result
     report: dict[str, Any]
     killed_job: str
     repairs: float
+    began: float
+    ended: float
+    prometheus: prometheus_server.Prometheus
 
 
 @pytest.fixture(scope="package")
-def drilled(ground: Ground, watch: Watch) -> Drilled:
+def prometheus(
+    ground: Ground, watch: Watch, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[prometheus_server.Prometheus]:
+    """The real Prometheus, which scrapes the stack's exporter, and a page of what this stack has not."""
+    folder = tmp_path_factory.mktemp("monitoring")
+    path = f"/api/v1/namespaces/{watch.namespace}/pods/{watch.pod}:9108/proxy/metrics"
+    kubeconfig = ground.project.outputs("--show-secrets")["kubeconfig"]
+    own = prometheus_server.through_the_api_server(kubeconfig, path, folder / "key")
+    try:
+        with (
+            prometheus_server.standing_in(ABSENT) as absent,
+            prometheus_server.running(folder / "server", {"exporter": own, "absent": absent}) as server,
+        ):
+            yield server
+    except ToolMissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="package")
+def drilled(ground: Ground, watch: Watch, prometheus: prometheus_server.Prometheus) -> Drilled:
     """A drill is killed, and the next one done to its end; in its middle the exporter is killed too."""
     killed = ground.begun()
     [job] = ground.jobs()
@@ -153,6 +188,7 @@ def drilled(ground: Ground, watch: Watch) -> Drilled:
     killed.communicate()
     assert (ground.reports / "running.json").exists()
     before = watch.scrape()("repairs_total", "pool", "outcome").get(("train", "done"), 0)
+    began = time.time()
     process = ground.started()
 
     def repairing() -> bool:
@@ -161,7 +197,9 @@ def drilled(ground: Ground, watch: Watch) -> Drilled:
     until(repairing, 240, "a repair")
     watch.kill(ground.project.cloud.state)
     out = ended(process, SECONDS)
-    return Drilled(Result(process.returncode, out, ""), ground.report("default"), job, before)
+    return Drilled(
+        Result(process.returncode, out, ""), ground.report("default"), job, before, began, time.time(), prometheus
+    )
 
 
 def interrupted(process: subprocess.Popen[str], by: signal.Signals) -> str:
