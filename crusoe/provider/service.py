@@ -346,13 +346,22 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
         except (RefusalError, UnsupportedValueError) as error:
             code, message = grpc.StatusCode.FAILED_PRECONDITION, str(error)
         except Exception as error:  # noqa: BLE001 - a fault of this plugin must reach the user as a sentence too
-            self.engine.debug(traceback.format_exc())
+            self.engine.debug(_trace(error))
             code = grpc.StatusCode.INTERNAL
             message = (
                 f"The crusoe provider has a fault ({type(error).__name__}); run the command again with"
                 " `--debug --logtostderr` and report what it says."
             )
         context.abort(code, message)
+
+
+def _trace(error: BaseException | None) -> str:
+    """Where a fault came from: lines and types, without the errors' own texts, which may hold what a request held."""
+    parts: list[str] = []
+    while error is not None:
+        parts += [*traceback.format_tb(error.__traceback__), f"{type(error).__name__}\n"]
+        error = error.__cause__ or error.__context__
+    return "".join(parts)
 
 
 def _kind(token: str, urn: str) -> Kind:

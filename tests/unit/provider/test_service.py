@@ -237,16 +237,27 @@ class TestResources:
         assert found.reasons == [driver.last.message]
 
     def test_a_fault_of_the_plugin_is_a_sentence_too(self, driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-        def broken(*_: Any) -> NoReturn:
-            raise KeyError("hunter2")
+        secret = "hunter2"
 
+        def broken(*_: Any) -> NoReturn:
+            try:
+                dict[str, str]().pop(secret)
+            except KeyError as error:
+                raise KeyError(f"again {secret}") from error
+
+        traces: list[str] = []
+        monkeypatch.setattr(driver.service.engine, "debug", traces.append)
         monkeypatch.setattr(VpcNetwork, "check", broken)
         with pytest.raises(AbortedError) as error:
             driver.check("VpcNetwork", values(name="n"))
         assert str(error.value).startswith("The crusoe provider has a fault (KeyError);")
-        assert "hunter2" not in str(error.value)
+        assert secret not in str(error.value)
         assert "Traceback" not in str(error.value)
         assert driver.last.code is grpc.StatusCode.INTERNAL
+        # Whoever looks for the fault gets its place, and no value that an error's text may hold.
+        [trace] = traces
+        assert trace.count("in broken") == trace.count("KeyError\n") == 2
+        assert secret not in trace
 
     def test_an_unknown_kind_or_function_is_named(self, driver: Driver) -> None:
         with pytest.raises(AbortedError, match=r"has no resource crusoe:index:VpcNetwerk\. Did you mean"):
