@@ -31,9 +31,11 @@ class KubernetesObject(pulumi.CustomResource):
 
     Attributes:
         status: as the plugin read it when the object was ready; keys as in the API.
+        spec: the same of what was asked for, if the kind has it, with what the API server filled in.
     """
 
     status: pulumi.Output[Any]
+    spec: pulumi.Output[Any]
 
     def __init__(
         self,

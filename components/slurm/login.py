@@ -4,8 +4,10 @@ Owns the one load balancer of Slurm. It is the platform's own object, not the Lo
 part goes before the cluster does, and its address is known to `up`.
 
 What breaks if violated: without source ranges Crusoe's load balancer lets everybody in, so there is none unless the
-settings name networks. The VPC's firewall sees the port on the nodes, so that one is fixed, and the rule for it is the
-platform's: the one that the load balancer's controller would make is never changed afterwards.
+settings name networks. The VPC's firewall sees the port on the nodes, and the rule for it is the platform's: the one
+that the load balancer's controller would make is never changed afterwards. Kubernetes draws that port: one that was
+asked for is lost for minutes where an `up` is ended in the moment in which it is taken, and may be taken by something
+else of an adopted cluster.
 """
 
 from collections.abc import Sequence
@@ -20,10 +22,9 @@ from components.network import ALL_PORTS, Network
 from components.slurm import objects
 from components.slurm.charts import NAMESPACE
 from crusoe.resources import VpcFirewallRule
-from crusoe.rules.values import items, table, text
+from crusoe.rules.values import items, table, text, whole
 
 SERVICE = "slurm-login"
-NODE_PORT = 30022
 
 LOCAL_SSSD_CONF = """\
 [sssd]
@@ -51,7 +52,6 @@ def service_spec(cidrs: Sequence[str]) -> dict[str, Any]:
                 "port": objects.SSH_PORT,
                 "targetPort": objects.SSH_PORT,
                 "protocol": "TCP",
-                "nodePort": NODE_PORT,
             }
         ],
     }
@@ -71,9 +71,15 @@ def service(
 
 
 def firewall_rule(
-    name: str, cidrs: Sequence[str], *, stack: str, network: Network, parent: pulumi.Resource
+    name: str,
+    cidrs: Sequence[str],
+    service: KubernetesObject,
+    *,
+    stack: str,
+    network: Network,
+    parent: pulumi.Resource,
 ) -> VpcFirewallRule:
-    """Declare the rule that lets these networks through to the login nodes."""
+    """Declare the rule that lets these networks through to the login nodes, by the Service's port on the nodes."""
     physical = physical_name(stack, "slurm-login")
     return VpcFirewallRule(
         name,
@@ -85,10 +91,17 @@ def firewall_rule(
         sources=list(cidrs),
         source_ports=list(ALL_PORTS),
         destinations=[network.cidr],
-        destination_ports=[str(NODE_PORT)],
+        # A preview tries the Service out, with a port that is another one then: only one that is ready has its own.
+        destination_ports=pulumi.Output.all(service.spec, service.status).apply(lambda read: node_ports(read[0])),
         adopt_existing=physical.adopt_existing,
         opts=pulumi.ResourceOptions(parent=parent),
     )
+
+
+def node_ports(spec: object) -> list[str]:
+    """The ports of a Service on the nodes; Pulumi has every number as a float."""
+    found = (whole(table(each).get("nodePort")) for each in items(table(spec).get("ports")))
+    return [str(port) for port in found if port is not None]
 
 
 def address(status: object) -> str:

@@ -112,11 +112,10 @@ class Slinky(pulumi.ComponentResource):
         self._accounts(controller)
         people = self._people(secrets)
         logins = self._object("login", "LoginSet", objects.LOGIN, plan.login, [controller, *people])
-        way_in: list[pulumi.Resource] = [logins]
-        if plan.login_cidrs:
+        service = login.service(f"{name}-login-service", plan.login_cidrs, cluster=cluster, after=[logins], parent=self)
+        if service is not None:
             rule = f"{name}-login-rule"
-            way_in.append(login.firewall_rule(rule, plan.login_cidrs, stack=stack, network=network, parent=self))
-        service = login.service(f"{name}-login-service", plan.login_cidrs, cluster=cluster, after=way_in, parent=self)
+            login.firewall_rule(rule, plan.login_cidrs, service, stack=stack, network=network, parent=self)
         tokens = [self._object(f"token-{key}", "Token", key, spec, [controller]) for key, spec in plan.tokens.items()]
         if plan.actor is not None:
             actor.declare(

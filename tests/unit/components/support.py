@@ -20,6 +20,9 @@ from components.settings import SettingsError
 PROJECT = "crusoe-gpu-platform"
 STACK = "test"
 IB_NETWORK = "00000000-0000-4000-8000-000000000101"
+NODE_PORT = 31234
+"""What the API server drew for a Service."""
+
 KUBECONFIG = "apiVersion: v1\nkind: Config\n"
 
 Json = dict[str, Any]
@@ -141,6 +144,8 @@ class _Answers(Mocks):
                 outputs |= {"kubeconfig": rpc.wrap_rpc_secret(KUBECONFIG)}
             case "kubernetes:core/v1:Service":
                 outputs |= {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.8"}]}}}
+                ports = [{**port, "nodePort": NODE_PORT} for port in outputs["spec"]["ports"]]
+                outputs |= {"spec": {**outputs["spec"], "ports": ports}}
             case _:
                 pass
         return f"{args.name}-id", outputs

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from crusoe.rules import slinky
-from tests.unit.components.support import Deployment, Json, Recorded, deploy_platform, settings_document
+from tests.unit.components.support import NODE_PORT, Deployment, Json, Recorded, deploy_platform, settings_document
 
 PREFIX = "platform-slurm-slinky"
 KINDS = ("Controller", "Accounting", "RestApi", "LoginSet", "NodeSet", "Token")
@@ -293,10 +293,9 @@ def test_login_is_open_to_the_named_networks_only() -> None:
     service = slurm("login-service").inputs
     assert service["spec"]["loadBalancerSourceRanges"] == ["203.0.113.0/24"]
     rule = slurm("login-rule").inputs
-    (port,) = service["spec"]["ports"]
-    # The firewall sees the port on the nodes.
-    assert (rule["sources"], rule["destinationPorts"]) == (["203.0.113.0/24"], [str(port["nodePort"])])
-    assert f"{PREFIX}-login-rule" in whole().depends_on(slurm("login-service"))
+    # The firewall sees the port on the nodes, which the API server draws.
+    assert "nodePort" not in service["spec"]["ports"][0]
+    assert (rule["sources"], rule["destinationPorts"]) == (["203.0.113.0/24"], [str(NODE_PORT)])
     assert whole().exports["loginHost"] == "192.0.2.8"
 
 
