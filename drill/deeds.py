@@ -230,7 +230,12 @@ class Hands:
         rank = self._last_rank(worker, target)
         if deed.full:
             self._fault(worker, target, f"no space for rank {rank.rank}")
-        self.site.worker(worker, f"prlimit --pid={rank.pid} --fsize={FULL_BYTES if deed.full else 'unlimited'}:")
+        # Only who has the process may bound it: not even root where it lacks CAP_SYS_RESOURCE.
+        self.site.worker(
+            worker,
+            f"of=/proc/{rank.pid}; setpriv --reuid=$(stat -c %u $of) --regid=$(stat -c %g $of) --clear-groups "
+            f"prlimit --pid={rank.pid} --fsize={FULL_BYTES if deed.full else 'unlimited'}:",
+        )
 
     def _time_limit(self, deed: TimeLimit, target: Target) -> None:
         if deed.near:

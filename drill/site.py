@@ -99,7 +99,9 @@ def _output(command: Sequence[str], given: str | None, seconds: float) -> str:
     except subprocess.TimeoutExpired:
         raise SiteError(f"`{_shown(command)}` did not end within {seconds:.0f} s.") from None
     if done.returncode != 0:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        # kubectl's own last word about a program in a pod says nothing.
+        said = [line for line in lines if not line.startswith("command terminated with exit code")] or lines
         raise SiteError(f"`{_shown(command)}` failed: {said[-1] if said else f'exit status {done.returncode}'}")
     return done.stdout
 

@@ -156,7 +156,7 @@ def test_storage_is_full_for_the_last_rank_of_a_node_only(
 ) -> None:
     one = hands()
     one.do(Storage(full=full), TARGET)
-    assert stack.ran("train-1", f"prlimit --pid=240 --fsize={limit}")
+    assert stack.ran("train-1", "setpriv", f"prlimit --pid=240 --fsize={limit}")
     assert len(one.seen) == full  # pyright: ignore[reportAttributeAccessIssue, reportUnknownArgumentType, reportUnknownMemberType]
 
 
