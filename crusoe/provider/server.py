@@ -74,8 +74,18 @@ def watch(address: str, gone: threading.Event, seconds: float = WATCH_SECONDS) -
                 gone.set()
 
 
+def keep_no_memory() -> None:
+    """Have no core file written of this process, whose memory holds keys; systems without such files need nothing."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def main() -> None:
     """Serve until the engine ends this process, or ends itself."""
+    keep_no_memory()
     gone = threading.Event()
     # A handler may run while the main thread holds the event's lock, so it only takes a note.
     signals: list[int] = []

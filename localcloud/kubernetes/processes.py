@@ -1,7 +1,7 @@
 """Which processes belong to a cluster's control plane, and ending them.
 
-A process is recognised by its command line, which holds a path below the cluster's folder, never by a remembered pid:
-after a reboot that pid belongs to somebody else.
+A process is recognised by its command line, which holds a path below the cluster's folder, never by a remembered pid
+alone: after a reboot that pid belongs to somebody else.
 """
 
 from __future__ import annotations
@@ -28,8 +28,14 @@ _LINE_LENGTH = 300
 
 
 def components(home: Home) -> dict[str, list[str]]:
-    """The running components of a control plane by name, each with its arguments."""
-    return {name: arguments for name, _, arguments in _running(home)}
+    """The running components of a control plane by name, each with its arguments.
+
+    They are where kwokctl has noted them; only where one is not, all processes are looked through.
+    """
+    noted = {
+        name: line[1:] for name in COMPONENTS if (line := _line(home.pid_file(name)))[:1] == [str(home.binary(name))]
+    }
+    return noted if len(noted) == len(COMPONENTS) else {name: arguments for name, _, arguments in _running(home)}
 
 
 def end(home: Home) -> None:
@@ -93,6 +99,14 @@ def last_lines(path: Path, count: int = 5) -> str:
     except OSError:
         return ""
     return "\n".join(lines)
+
+
+def _line(pid_file: Path) -> list[str]:
+    """The command line of the process that a file names; nothing of one that has ended."""
+    try:
+        return psutil.Process(int(pid_file.read_text())).cmdline()
+    except (OSError, ValueError, psutil.Error):
+        return []
 
 
 def _running(home: Home) -> list[tuple[str, psutil.Process, list[str]]]:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import re
+import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
-from tests.harness import Project
+from tests.harness import Project, ended, until
 from tests.integration.conftest import NewProject
+from tests.processes import command_line
 
 pytestmark = pytest.mark.integration
 
@@ -49,6 +52,14 @@ def forms(secret: str) -> set[str]:
 def written(folder: Path) -> dict[Path, str]:
     """Every file that a run left in a folder, as text."""
     return {path: path.read_bytes().decode(errors="replace") for path in folder.rglob("*") if path.is_file()}
+
+
+def plugins(cli: int) -> list[psutil.Process]:
+    """The crusoe plugins that a CLI has started."""
+    with suppress(psutil.NoSuchProcess):
+        started = psutil.Process(cli).children(recursive=True)
+        return [each for each in started if any(part.endswith("crusoe/provider") for part in command_line(each))]
+    return []
 
 
 @contextmanager
@@ -87,28 +98,64 @@ def everything_said(project: Project) -> list[str]:
     ]
 
 
-def test_no_secret_is_ever_written_in_clear(project: Project) -> None:
-    with arguments() as command_lines:
-        texts = everything_said(project)
+def canaries(project: Project) -> dict[str, str]:
+    """Secrets of a stack that is up, by name."""
     kubeconfig = yaml.safe_load(project.outputs("--show-secrets")["kubeconfig"])
     user = kubeconfig["users"][0]["user"]
     key = base64.b64decode(user["client-key-data"]).decode()
-    canaries = {
+    return {
         "API key": project.cloud.credentials()["CRUSOE_SECRET_KEY"],
         "client key as data": user["client-key-data"],
         "client key": key.splitlines()[1],
     }
-    places = {Path(f"output {number}"): text for number, text in enumerate(texts)} | written(project.folder)
-    places[Path("process list")] = "\n".join(command_lines)
-    found = [
-        (name, str(path))
-        for name, secret in canaries.items()
-        for path, text in places.items()
+
+
+def found(
+    planted: Mapping[str, str], more: Mapping[str, str], texts: Iterable[str], project: Project
+) -> list[tuple[str, str]]:
+    """Which secrets stand where: in what was said, in a file of the stack, or in something more."""
+    places = {f"output {number}": text for number, text in enumerate(texts)}
+    places |= {str(path): text for path, text in written(project.folder).items()} | dict(more)
+    return [
+        (name, place)
+        for name, secret in planted.items()
+        for place, text in places.items()
         if any(form in text for form in forms(secret))
     ]
-    assert found == []
+
+
+def test_no_secret_is_ever_written_in_clear(project: Project) -> None:
+    with arguments() as command_lines:
+        texts = everything_said(project)
+    planted = canaries(project)
+    assert found(planted, {"process list": "\n".join(command_lines)}, texts, project) == []
     assert any("wholeCluster" in text for text in texts)
     assert any("pulumi-resource-kubernetes" in line for line in command_lines)
+
+
+def test_no_secret_is_in_the_last_words_of_what_crashes(project: Project) -> None:
+    """The program, and then the plugin in the middle of its work, each with every log that it can have."""
+    planted = canaries(project)
+    entry = project.folder / "__main__.py"
+    whole = entry.read_text()
+    entry.write_text(f"{whole}\nraise RuntimeError('the program ends here')\n")
+    ended_early = project.up("-v=9", "--logtostderr", check=False)
+    entry.write_text(whole)
+    assert ended_early.code != 0
+    assert "the program ends here" in ended_early.text
+    project.variables = {**project.variables, "PYTHONFAULTHANDLER": "1"}
+    project.change_settings({"nodePools": {"system": {"count": 2}}})
+    project.cloud.fault("PATCH .../nodepools/*", "slow", seconds=30, times=1)
+    process = project.start("up", "--yes", "--skip-preview", "-s", project.stack, "-v=9", "--logtostderr")
+    until(lambda: "pending_operations" in project.exported()["deployment"], 60, "the change of the pool")
+    for plugin in plugins(process.pid):
+        plugin.send_signal(signal.SIGABRT)
+    out = ended(process, 120)
+    assert process.returncode != 0
+    assert "Fatal Python error: Aborted" in out
+    assert found(planted, {}, [ended_early.text, out], project) == []
+    project.pulumi("refresh", "--clear-pending-creates", "--yes", "--skip-preview", "-s", project.stack)
+    project.up()
 
 
 def test_files_with_secrets_are_their_owners_alone(project: Project) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from typing import Any
 
 import grpc
+import psutil
 import pytest
 from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import provider_pb2
@@ -49,6 +51,21 @@ def test_it_listens_on_the_loopback_address_only() -> None:
         found = listening(family(process.pid))
         assert found
         assert {address.removeprefix("::ffff:") for _, address, _ in found} == {"127.0.0.1"}
+
+
+def test_a_crash_leaves_no_image_of_its_memory() -> None:
+    """It holds the key that signs every request."""
+
+    def many() -> None:
+        _, most = resource.getrlimit(resource.RLIMIT_CORE)
+        resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+
+    process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, text=True, preexec_fn=many)
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert psutil.Process(process.pid).rlimit(psutil.RLIMIT_CORE) == (0, 0)
+    process.kill()
+    process.communicate()
 
 
 def test_modules_of_the_folder_do_not_stand_in_for_others() -> None:

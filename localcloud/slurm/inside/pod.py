@@ -27,7 +27,8 @@ from localcloud.slurm.inside.network import BRIDGE, ip
 from localcloud.slurm.inside.probes import now
 from localcloud.slurm.inside.supervised import Supervised
 
-_TICK_SECONDS = 0.1
+_TICK_SECONDS, _CALM_SECONDS = 0.1, 0.5
+"""How often a pod is looked at: while something is on its way, and else. What ends is told at once, by a signal."""
 _SIGNALS = {signal.SIGTERM, signal.SIGCHLD}
 
 
@@ -64,7 +65,8 @@ class Pod:
             self._report()
             if self.ending and not any(container.running for container in self.all):
                 return
-            caught = signal.sigtimedwait(_SIGNALS, _TICK_SECONDS)
+            calm = not self.ending and all(container.calm for container in self.all)
+            caught = signal.sigtimedwait(_SIGNALS, _CALM_SECONDS if calm else _TICK_SECONDS)
             if caught is not None and caught.si_signo == signal.SIGTERM and not self.ending:
                 self._begin_end(now())
             self._collect()

@@ -52,7 +52,7 @@ class Probe:
     def _due(self) -> float:
         if not self.asked_at:
             return self.begun + self.wanted["delay"]
-        return self.asked_at + self.wanted["calm" if self.passed and not self.failures else "period"]
+        return self.asked_at + self.wanted["calm" if self.calm else "period"]
 
     def _ask(self, address: str) -> None:
         argv, http = self.wanted.get("exec"), self.wanted.get("http")
@@ -91,6 +91,11 @@ class Probe:
             self.failures += 1
             if self.failures >= self.wanted["failures"]:
                 self.passed = False
+
+    @property
+    def calm(self) -> bool:
+        """Whether it passes and nobody is being asked."""
+        return self.passed and not self.failures and self.pid is None and self.connecting is None
 
     @property
     def failed(self) -> bool:

@@ -60,6 +60,11 @@ class Supervised:
         return self._waiter is not None
 
     @property
+    def calm(self) -> bool:
+        """Whether nothing is on its way: it has ended well, or runs and every probe of it passes."""
+        return self._done or (self.running and self._end is None and all(each.calm for each in self._probes.values()))
+
+    @property
     def lets_others_start(self) -> bool:
         """Of an init container: whether what comes after it may start."""
         return self._done or (not self._wanted["once"] and self.running and self._passed("startup"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 from localcloud.kubernetes import processes
-from localcloud.kubernetes.home import Home
+from localcloud.kubernetes.home import COMPONENTS, Home
 
 Start = Callable[..., psutil.Process]
 
@@ -53,6 +54,23 @@ def test_a_component_is_known_by_its_path_and_comes_with_its_arguments(home: Hom
     start(home.binary("etcd"), "0")
     start(Home(home.root, "cluster-b").folder.parent / "etcd")
     assert processes.components(home) == {"etcd": ["60", "0"]}
+
+
+def test_whoever_has_the_pid_of_a_component_now_is_not_it(
+    home: Home, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = {name: start(home.binary(name), "0") for name in COMPONENTS}
+    for name, process in started.items():
+        home.pid_file(name).write_text(str(process.pid))
+    with monkeypatch.context() as patched:
+        # Where all are noted nobody looks through the processes of the machine.
+        patched.setattr(processes, "command_lines", lambda: pytest.fail("looked through all"))
+        assert processes.components(home) == {name: ["60", "0"] for name in COMPONENTS}
+    home.pid_file("etcd").write_text(str(os.getpid()))
+    assert processes.components(home) == {name: ["60", "0"] for name in COMPONENTS}
+    started["etcd"].kill()
+    started["etcd"].wait()
+    assert set(processes.components(home)) == set(COMPONENTS) - {"etcd"}
 
 
 def test_ending_a_cluster_spares_every_other_process(home: Home, start: Start) -> None:
