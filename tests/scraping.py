@@ -35,15 +35,24 @@ class Watch:
 
     def __init__(self, kubectl: Callable[..., Result], namespace: str = "slurm") -> None:
         self.kubectl, self.namespace = kubectl, namespace
+        self._page = ""
 
     @property
     def pod(self) -> str:
         return self.kubectl("-n", self.namespace, "get", "pods", "-l", NAMES, "-o", "name").out.strip().split("/")[1]
 
+    @property
+    def page(self) -> str:
+        """The path of its metrics at the API server."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}:9108/proxy/metrics"
+
     def scrape(self) -> Scrape:
-        """Ask as Prometheus does, through the API server."""
-        path = f"/api/v1/namespaces/{self.namespace}/pods/{self.pod}:9108/proxy/metrics"
-        return Scrape(self.kubectl("get", "--raw", path, check=False).out)
+        """Ask as Prometheus does, through the API server; the pod may be another one than before."""
+        told = self.kubectl("get", "--raw", self._page, check=False) if self._page else None
+        if told is None or told.code:
+            self._page = self.page
+            told = self.kubectl("get", "--raw", self._page, check=False)
+        return Scrape(told.out)
 
     def log(self) -> str:
         return self.kubectl("-n", self.namespace, "logs", self.pod).out

@@ -166,9 +166,8 @@ def prometheus(
 ) -> Generator[prometheus_server.Prometheus]:
     """The real Prometheus, which scrapes the stack's exporter, and a page of what this stack has not."""
     folder = tmp_path_factory.mktemp("monitoring")
-    path = f"/api/v1/namespaces/{watch.namespace}/pods/{watch.pod}:9108/proxy/metrics"
     kubeconfig = ground.project.outputs("--show-secrets")["kubeconfig"]
-    own = prometheus_server.through_the_api_server(kubeconfig, path, folder / "key")
+    own = prometheus_server.through_the_api_server(kubeconfig, watch.page, folder / "key")
     try:
         with (
             prometheus_server.standing_in(ABSENT) as absent,
