@@ -40,12 +40,14 @@ def _go(arguments: Sequence[str], folder: Path, environ: Mapping[str, str], log:
             ["go", *arguments], cwd=folder, env=environ, stdout=answers, stderr=errors, start_new_session=True
         )
         try:
+            # It may have ended before anybody looks, and is a step all the same.
+            tick()
             while process.poll() is None:
-                tick()
                 if time.monotonic() > deadline:
                     raise BuildError(f"`go {arguments[0]}` took longer than {BUILD_SECONDS / 60:.0f} min")
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_TICK_SECONDS)
+                tick()
         finally:
             if process.poll() is None:
                 _end(process)
