@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from tools.slurm_root.pins import Pin
 
-Need = Literal["browser", "cloud", "dev", "kueue", "monitoring", "training", "workflows"]
+Need = Literal["browser", "cloud", "dev", "kueue", "monitoring", "training", "upgrade", "workflows"]
 """What the tools are for: an `up` against a real environment, also the local cloud and everything around it, or by
-itself what only a local cloud with Kueue needs, what tries alerts and their delivery, and what looks at workflows."""
+itself what only a local cloud with Kueue needs, what tries alerts and their delivery, what an upgrade of Slurm begins
+with, and what looks at workflows."""
 
 _KINDS: Mapping[Need, tuple[Need, ...]] = {
     "cloud": ("cloud",),
@@ -21,6 +22,7 @@ _KINDS: Mapping[Need, tuple[Need, ...]] = {
     "workflows": ("workflows",),
     "browser": (),  # Debian packages, pinned in tools/slurm_root
     "training": (),  # the same
+    "upgrade": (),  # the same
 }
 
 

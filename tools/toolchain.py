@@ -25,7 +25,7 @@ from tools.network import Network
 from tools.progress import Reporter
 from tools.releases import Need, Release, load, needed_for
 from tools.slurm_root import root as slurm_root
-from tools.slurm_root.packages import TRAINING
+from tools.slurm_root.packages import TRAINING, UPGRADE
 from tools.whole import LOCK_SECONDS, one_run, whole
 
 PROBE_SECONDS = 10.0
@@ -168,8 +168,8 @@ def ensure(need: Need = "dev") -> Path:
     """Fetch what a need lacks and return the folder of links to every tool, to put on PATH.
 
     The folder with Slurm belongs to `dev`; a machine that can't have it is told so, and has the rest. `training` is the
-    folder that has PyTorch too, `browser` what tests of the console look through. The chart that comes with Kueue is
-    put beside the local cloud's own.
+    folder that has PyTorch too, `upgrade` that with an older Slurm, `browser` what tests of the console look through.
+    The chart that comes with Kueue is put beside the local cloud's own.
 
     Raises:
         ToolMissingError: a tool can't be had on this machine.
@@ -180,6 +180,8 @@ def ensure(need: Need = "dev") -> Path:
         links.put(binaries["kueue"].parent / "chart", places.CHARTS / "kueue")
     if need == "training":
         slurm_root.ensure(TRAINING)
+    if need == "upgrade":
+        slurm_root.ensure(UPGRADE)
     if need == "browser":
         browser.ensure()
     if need == "dev":

@@ -10,6 +10,7 @@ from tools.front_door.environment import FrontDoorError, direct
 from tools.front_door.process import run
 from tools.front_door.session import Session
 from tools.places import ROOT
+from tools.releases import Need
 from tools.supply_chain import vulnerabilities
 from tools.toolchain import ensure
 
@@ -65,7 +66,10 @@ def _get_more(session: Session) -> None:
 
     A machine that can't have it is told so; it has the other tests.
     """
-    for need in ("kueue", "training") if session.tier == LONG else ("browser", "monitoring", "training", "workflows"):
+    needs: tuple[Need, ...] = ("browser", "monitoring", "training", "workflows")
+    if session.tier == LONG:
+        needs = ("kueue", "training", "upgrade")
+    for need in needs:
         try:
             ensure(need)
         except ToolMissingError as error:

@@ -6,7 +6,8 @@ refuses Debian testing's 11.8.9; measured). Nothing is installed and no package'
 into one folder, so neither root nor debootstrap is needed.
 
 A second folder, `training`, has the same and Debian's PyTorch (for CPUs, with gloo), so that a training job can run on
-the local cloud's workers; it is made when it is asked for.
+the local cloud's workers. A third, `upgrade`, has an older Slurm (Debian stable's), which tests of an upgrade begin
+with. Both are made when they are asked for.
 
 * `packages`   which packages, and the pure functions that find what they depend on
 * `pins`       the lock files, such as `slurm-amd64.lock`: every package file with its digest

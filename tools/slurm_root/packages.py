@@ -11,8 +11,8 @@ from tools.errors import DownloadError
 LINE = "26.05."
 """The line of Slurm that this project is written for; a mirror's newer one is refused."""
 
-SUITES = ("forky", "bookworm")
-"""Debian's releases that packages come from, by code name: the first for all but MariaDB's server."""
+SUITES = ("forky", "bookworm", "trixie")
+"""Debian's releases that packages come from, by code name; a lock's moment is that of the first."""
 
 WANTED: Mapping[str, tuple[str, ...]] = {
     "forky": (
@@ -141,7 +141,37 @@ BROWSER = Contents(
 )
 """Chromium without windows, with one family of fonts."""
 
-CONTENTS = (SLURM, TRAINING, BROWSER)
+UPGRADE = Contents(
+    "upgrade",
+    "The older Slurm, which tests of an upgrade begin with, is",
+    # Debian stable's, three releases back: as far as Slurm still upgrades from.
+    {
+        "trixie": (
+            "base-files",
+            "bash",
+            "coreutils",
+            "grep",
+            "mount",  # with which it takes the other one's place
+            "slurm-client",
+            "slurm-wlm-basic-plugins",
+            "slurm-wlm-mysql-plugin",
+            "slurmctld",
+            "slurmd",
+            "slurmdbd",
+            "util-linux",
+        )
+    },
+    followed=("trixie",),
+    left_out=LEFT_OUT
+    | {
+        "gawk",  # nothing here reads with it
+        "libhwloc-plugins",  # for hardware and windows that nobody has here
+    },
+    line="24.11.",
+)
+"""Daemons and commands of an older Slurm, without a database: that is the other folder's."""
+
+CONTENTS = (SLURM, TRAINING, BROWSER, UPGRADE)
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ def ensure(contents: Contents = SLURM) -> Path:
 
 
 def folder(contents: Contents = SLURM) -> Path:
-    """The folder with Slurm, with Slurm and PyTorch, or with a browser. Fetches nothing.
+    """The folder with Slurm, with Slurm and PyTorch, with an older Slurm, or with a browser. Fetches nothing.
 
     Raises:
         ToolMissingError: it is not there yet; the message has the command that gets it.
@@ -157,6 +157,8 @@ _MISSING = {
     "python -m tools ensure --for training",
     "browser": "The browser for tests of the console can't be found on this machine yet. To get it: "
     "python -m tools ensure --for browser",
+    "upgrade": "The older Slurm for tests of an upgrade can't be found on this machine yet. To get it: "
+    "python -m tools ensure --for upgrade",
 }
 
 

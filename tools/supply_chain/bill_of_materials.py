@@ -84,7 +84,7 @@ def tools(root: Path) -> Iterator[Part]:
 
 
 def debian_packages(root: Path) -> Iterator[Part]:
-    """Packages of the folders that the local cloud's Slurm and training run from."""
+    """Packages of the folders that the local cloud's Slurm and training run from, and what only tests run."""
     found = {
         (name, version.replace("%3a", ":"), architecture, digest)
         for lock in (root / "tools").rglob("*-amd64.lock")

@@ -465,7 +465,7 @@ def test_tests_get_what_few_need_before_they_begin_and_go_on_without_it(
     assert asked == ["dev", "browser", "monitoring", "training", "workflows"]
     asked.clear()
     assert checks.test(Session("dev", tier="long")) == 0
-    assert asked == ["dev", "kueue", "training"]
+    assert asked == ["dev", "kueue", "training", "upgrade"]
     assert [command[-2:] for command in ran] == [
         ["--length=short", "tests/unit"],
         ["--length=short", "tests/integration"],

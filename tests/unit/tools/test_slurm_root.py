@@ -17,7 +17,7 @@ from tools.network import Network
 from tools.progress import Reporter
 from tools.slurm_root import pins
 from tools.slurm_root.archive import Archive, listed_digest, mirrors, moment
-from tools.slurm_root.packages import SLURM, TRAINING, Contents, Package, closure, parse
+from tools.slurm_root.packages import SLURM, TRAINING, UPGRADE, Contents, Package, closure, parse
 from tools.slurm_root.pins import Pin, Pins
 from tools.slurm_root.python import compile_python
 from tools.slurm_root.root import MANIFEST, SlurmRoot, worker_folder
@@ -258,6 +258,16 @@ def test_the_folder_with_pytorch_is_the_plain_one_and_more(arch: str) -> None:
     names = {pin.path.rsplit("/", 1)[-1].split("_")[0] for pin in training.files}
     assert {"python3-torch", "python3-numpy", "libgloo0"} <= names
     assert not names & TRAINING.left_out
+
+
+@pytest.mark.parametrize("arch", ["amd64", "arm64"])
+def test_the_older_slurm_is_three_releases_back_and_has_all_its_daemons(arch: str) -> None:
+    pinned = pins.read((pins.FOLDER / pins.lock_name(UPGRADE, arch)).read_text())
+    assert pinned.version.startswith("24.11.")
+    versions = dict(pin.path.rsplit("/", 1)[-1].split("_")[:2] for pin in pinned.files)
+    daemons = {"slurmctld", "slurmd", "slurmdbd", "slurm-client", "slurm-wlm-mysql-plugin"}
+    assert {versions[name].partition("-")[0] for name in daemons} == {pinned.version}
+    assert not versions.keys() & UPGRADE.left_out
 
 
 def test_workers_run_the_folder_with_pytorch_once_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

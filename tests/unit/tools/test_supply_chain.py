@@ -137,9 +137,11 @@ def test_the_bill_has_every_tool_and_what_it_would_be_built_from(bill: dict[str,
 
 def test_the_bill_has_the_folders_the_charts_and_the_actions(bill: dict[str, Any]) -> None:
     by_name = {component["purl"].partition("?")[0]: component for component in bill["components"]}
-    slurm = next(component for url, component in by_name.items() if url.startswith("pkg:deb/debian/slurmctld@"))
-    digest = slurm["hashes"][0]["content"]
-    assert f"{digest} " in (ROOT / "tools" / "slurm_root" / "slurm-amd64.lock").read_text()
+    for version, lock in (("26.05.", "slurm-amd64.lock"), ("24.11.", "upgrade-amd64.lock")):
+        start = f"pkg:deb/debian/slurmctld@{version}"
+        slurm = next(component for url, component in by_name.items() if url.startswith(start))
+        digest = slurm["hashes"][0]["content"]
+        assert f"{digest} " in (ROOT / "tools" / "slurm_root" / lock).read_text()
     assert by_name[f"pkg:helm/slurm-operator@{charts.SLINKY}"]["scope"] == "required"
     assert f"pkg:helm/cert-manager@{charts.CERT_MANAGER.removeprefix('v')}" in by_name
     assert f"pkg:helm/kueue@{kueue.VERSION}" in by_name
