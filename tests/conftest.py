@@ -29,6 +29,7 @@ SHARING = ("provider", "integration/localcloud_slurm", "integration/drill")
 LONG = (
     "integration/localcloud_kubernetes/test_recovery.py",
     "integration/slurm/test_backup.py",
+    "integration/slurm/test_upgrade_of_slurm.py",
     "integration/test_cluster_replacement.py",
     "integration/test_faults.py",
     "integration/test_gpu_sharing_kueue.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,12 +73,29 @@ mkdir -p /var/spool/slurmd /run/slurmd
 touch /dev/nvidia{0..7}
 chown -R slurm: /etc/slurm && chmod 600 /etc/slurm/*.key /etc/slurm/slurmdbd.conf
 """
-_AS_SLURM = f"setpriv --reuid={SLURM} --regid={SLURM} --clear-groups"
+AS_SLURM = f"setpriv --reuid={SLURM} --regid={SLURM} --clear-groups"
+
+
+# How each daemon is started, and a command that succeeds once it answers; in the order in which they are started.
+DAEMONS = {
+    "slurmdbd": (f"{AS_SLURM} slurmdbd -D", f"echo > /dev/tcp/{HOST}/6819"),
+    "slurmctld": (f"{AS_SLURM} slurmctld -D", "scontrol ping | grep -q UP && sacctmgr -nP show cluster | grep -q ."),
+    "slurmd": ("slurmd -D", f"scontrol show slurmd && sinfo -hN -n {HOST} -o %t | grep -qxE 'idle|drain'"),
+}
 
 
 @contextmanager
 def slurm_with_accounting(folder: Path, conf: str = "", mounts: Mapping[str, Path] | None = None) -> Generator[Box]:
     """Start all of it. `conf` are more lines of slurm.conf; `mounts` are folders by where they are inside."""
+    with only_database(folder, conf, mounts) as made:
+        for name in DAEMONS:
+            begin(made, name)
+        yield made
+
+
+@contextmanager
+def only_database(folder: Path, conf: str = "", mounts: Mapping[str, Path] | None = None) -> Generator[Box]:
+    """The same before any daemon of Slurm has begun."""
     etc = folder / "slurm"
     etc.mkdir(parents=True)
     files = {
@@ -92,19 +110,20 @@ def slurm_with_accounting(folder: Path, conf: str = "", mounts: Mapping[str, Pat
     with box(HOST, {"/etc/slurm": etc, **(mounts or {})}) as made:
         made.bash(_FOLDERS)
         made.bash(_DATABASE)
-        _begin(made, f"{_AS_SLURM} slurmdbd -D", f"echo > /dev/tcp/{HOST}/6819")
-        _begin(made, f"{_AS_SLURM} slurmctld -D", "scontrol ping | grep -q UP && sacctmgr -nP show cluster | grep -q .")
-        _begin(made, "slurmd -D", f"sinfo -hN -n {HOST} -o %t | grep -q idle")
         yield made
 
 
-def _begin(made: Box, daemon: str, answers: str) -> None:
-    """Start a daemon, again and again until it stays, and wait until a command says that it answers."""
-    name = daemon.split()[-2]
-    loop = f"(for _ in $(seq 60); do {daemon} && break; sleep 0.5; done) > /var/log/{name}.out 2>&1 < /dev/null &"
-    made.bash(loop)
+def begin(made: Box, name: str, inside: str = "") -> None:
+    """Start a daemon, again and again until it stays, and wait until it answers.
+
+    `inside` is put before the commands, and runs them where the programs are others.
+    """
+    daemon, answers = DAEMONS[name]
+    loop = f"(for _ in $(seq 60); do {inside} {daemon} && break; sleep 0.5; done)"
+    made.bash(f"{loop} > /var/log/{name}.out 2>&1 < /dev/null &")
+    asked = f"{inside} bash -c {shlex.quote(answers)} > /dev/null 2>&1 && echo yes"
     try:
-        until(lambda: "yes" in made.bash(f"({answers}) > /dev/null 2>&1 && echo yes", ok=False), _START_SECONDS, name)
+        until(lambda: "yes" in made.bash(asked, ok=False), _START_SECONDS, name)
     except AssertionError:
         said = made.bash(
             f"for log in /var/log/{name}.out /var/log/slurm/{name}.log; do tail -n 20 $log; done", ok=False
