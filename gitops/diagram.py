@@ -19,6 +19,7 @@ from gitops.gpus import KINDS as POOLS
 from gitops.gpus import vms
 from gitops.model import Op, Range
 from gitops.parts import order as part_order
+from gitops.redaction import UNKNOWN, is_unknown
 
 WIDTH = 960
 _MARGIN, _GAP, _PAD = 24, 16, 14
@@ -171,6 +172,8 @@ _FIRST = {
 
 
 def _few(value: object) -> str:
+    if value == UNKNOWN or is_unknown(value):
+        return "known later"
     found = [str(one) for one in items(value)]
     return ", ".join(found[:2]) + (", ..." if len(found) > 2 else "")
 

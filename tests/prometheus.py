@@ -42,12 +42,13 @@ class Prometheus:
             return False
 
     def over(self, query: str, since: float, until: float) -> list[Values]:
-        """Every series of a query between two moments (seconds since 1970), second by second."""
+        """Every series of a query between two moments (seconds since 1970), second by second; NaN is no value."""
         asked = urllib.parse.urlencode({"query": query, "start": since, "end": until, "step": 1})
         url = f"http://127.0.0.1:{self.port}/api/v1/query_range?{asked}"
         with urllib.request.urlopen(url, timeout=30) as answer:
             found = json.load(answer)["data"]["result"]
-        return [[(at, float(value)) for at, value in series["values"]] for series in found]
+        series = [[(at, float(value)) for at, value in each["values"] if value != "NaN"] for each in found]
+        return [each for each in series if each]
 
 
 @contextmanager

@@ -192,7 +192,7 @@ TRAINING = Dashboard(
             "table",
             "none",
             [Query("max by (job_id, reason) (gpuplatform_job_held)")],
-            quiet="no job is held",
+            quiet="none seen",
         ),
         Panel(
             "Jobs that wait for nodes",
@@ -200,7 +200,7 @@ TRAINING = Dashboard(
             "table",
             "short",
             [Query("max by (job_id, partition) (gpuplatform_job_pending_for_nodes)")],
-            quiet="no job waits",
+            quiet="none seen",
         ),
     ],
 )
@@ -340,7 +340,7 @@ REPAIRS = Dashboard(
             "timeseries",
             "short",
             [Query("sum by (node, xid) (sum_over_time(gpuplatform:xid_new[1h]))", "{{node}}: {{xid}}")],
-            quiet="no XID error",
+            quiet="none seen",
         ),
         Panel(
             "GPUs by who counts",

@@ -32,7 +32,8 @@ class Panel:
 
     Attributes:
         width: of 24 columns.
-        quiet: what it says where there is nothing to show, if that is good news.
+        quiet: what it says where there is nothing to show, if that is as it should be; it has to hold too where the
+            source is silent, which is the alerts' business.
     """
 
     title: str

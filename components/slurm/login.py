@@ -99,9 +99,19 @@ def firewall_rule(
 
 
 def node_ports(spec: object) -> list[str]:
-    """The ports of a Service on the nodes; Pulumi has every number as a float."""
-    found = (whole(table(each).get("nodePort")) for each in items(table(spec).get("ports")))
-    return [str(port) for port in found if port is not None]
+    """The ports of a Service on the nodes.
+
+    Raises:
+        pulumi.RunError: it has none; a rule without ports would let through to all of them.
+    """
+    found = [whole(table(each).get("nodePort")) for each in items(table(spec).get("ports"))]
+    ports = [str(port) for port in found if port is not None]
+    if not ports:
+        raise pulumi.RunError(
+            f"Service {NAMESPACE}/{SERVICE} has no port on the nodes, so no firewall rule leads to it. Delete it "
+            f"(`kubectl delete service -n {NAMESPACE} {SERVICE}`), run `pulumi refresh`, then this again."
+        )
+    return ports
 
 
 def address(status: object) -> str:

@@ -75,12 +75,18 @@ def watch(address: str, gone: threading.Event, seconds: float = WATCH_SECONDS) -
 
 
 def keep_no_memory() -> None:
-    """Have no core file written of this process, whose memory holds keys; systems without such files need nothing."""
+    """Have no image of this process kept after a crash: its memory holds keys. Nothing where there is no such limit.
+
+    Linux hands an image to the program of its `core_pattern` even at a limit of 0, and not at 1 (core(5)), which no
+    file fits into either.
+    """
     try:
         import resource
     except ImportError:
         return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    limit = 1 if most else 0
+    resource.setrlimit(resource.RLIMIT_CORE, (limit, limit))
 
 
 def main() -> None:

@@ -358,7 +358,9 @@ class Service(provider_pb2_grpc.ResourceProviderServicer):
 def _trace(error: BaseException | None) -> str:
     """Where a fault came from: lines and types, without the errors' own texts, which may hold what a request held."""
     parts: list[str] = []
-    while error is not None:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         parts += [*traceback.format_tb(error.__traceback__), f"{type(error).__name__}\n"]
         error = error.__cause__ or error.__context__
     return "".join(parts)

@@ -63,6 +63,17 @@ def plugins(cli: int) -> list[psutil.Process]:
 
 
 @contextmanager
+def faults_dumped(project: Project) -> Generator[None]:
+    """Every Python that is started tells where all its threads are when it crashes."""
+    before = project.variables
+    project.variables = {**before, "PYTHONFAULTHANDLER": "1"}
+    try:
+        yield
+    finally:
+        project.variables = before
+
+
+@contextmanager
 def arguments() -> Generator[set[str]]:
     """The command lines of all processes that are seen meanwhile, as anybody on the machine sees them."""
     seen: set[str] = set()
@@ -138,22 +149,27 @@ def test_no_secret_is_in_the_last_words_of_what_crashes(project: Project) -> Non
     planted = canaries(project)
     entry = project.folder / "__main__.py"
     whole = entry.read_text()
-    entry.write_text(f"{whole}\nraise RuntimeError('the program ends here')\n")
-    ended_early = project.up("-v=9", "--logtostderr", check=False)
-    entry.write_text(whole)
+    try:
+        entry.write_text(f"{whole}\nraise RuntimeError('the program ends here')\n")
+        ended_early = project.up("-v=9", "--logtostderr", check=False)
+    finally:
+        entry.write_text(whole)
     assert ended_early.code != 0
     assert "the program ends here" in ended_early.text
-    project.variables = {**project.variables, "PYTHONFAULTHANDLER": "1"}
     project.change_settings({"nodePools": {"system": {"count": 3}}})
     project.cloud.fault("PATCH .../nodepools/*", "slow", seconds=30, times=1)
     said = project.folder / "crash.log"
-    with said.open("w") as log:
+    with said.open("w") as log, faults_dumped(project):
         command = ("up", "--yes", "--skip-preview", "-s", project.stack, "-v=9", "--logtostderr")
         process = project.start(*command, output=log)
-    until(lambda: "pending_operations" in project.exported()["deployment"], 60, "the change of the pool")
-    for plugin in plugins(process.pid):
-        plugin.send_signal(signal.SIGABRT)
-    assert process.wait(120) != 0
+    try:
+        until(lambda: "pending_operations" in project.exported()["deployment"], 60, "the change of the pool")
+        for plugin in plugins(process.pid):
+            plugin.send_signal(signal.SIGABRT)
+        assert process.wait(120) != 0
+    finally:
+        process.kill()
+        process.wait()
     assert "Fatal Python error: Aborted" in said.read_text()
     assert found(planted, {}, [ended_early.text], project) == []
     project.pulumi("refresh", "--clear-pending-creates", "--yes", "--skip-preview", "-s", project.stack)

@@ -70,6 +70,8 @@ class Probe:
         code = made.connect_ex((address, int(self.wanted["tcp"])))
         if code == errno.EINPROGRESS:
             self.connecting = made
+            # On the same machine it is there by now, and what is started meanwhile would inherit it.
+            self._wait_for_connection(made, late=False)
         else:
             made.close()
             self.answered(code)

@@ -144,6 +144,20 @@ def test_a_picture_shows_what_stays_and_comes_and_not_what_goes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ports", "told"),
+    [
+        (["22", "443", "8080"], "in: 22, 443, ..."),
+        ([], "in: tcp"),
+        ("04da6b54-80e4-46f7-96ec-b56ff0331ba9", "in: known later"),
+    ],
+)
+def test_a_picture_says_of_ports_that_are_not_known_that_they_are_not(ports: object, told: str) -> None:
+    rule = {"name": "r", "direction": "ingress", "protocols": ["tcp"], "sources": ["203.0.113.0/24"]}
+    made = step("create", None, state("crusoe:index:VpcFirewallRule", "r", {**rule, "destinationPorts": ports}))
+    assert f">{told}<" in diagram.draw("shop", "prod", reviewed(made).resources)
+
+
+@pytest.mark.parametrize(
     ("before", "after", "told"),
     [
         ({"count": 2}, {"count": 5}, "| 16 | 40 | +24 | 2 → 5 hosts (+3) |"),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from functools import cache
 
+import pulumi
 import pytest
 
+from components.slurm import login
 from crusoe.rules import slinky
 from tests.unit.components.support import NODE_PORT, Deployment, Json, Recorded, deploy_platform, settings_document
 
@@ -297,6 +299,12 @@ def test_login_is_open_to_the_named_networks_only() -> None:
     assert "nodePort" not in service["spec"]["ports"][0]
     assert (rule["sources"], rule["destinationPorts"]) == (["203.0.113.0/24"], [str(NODE_PORT)])
     assert whole().exports["loginHost"] == "192.0.2.8"
+
+
+@pytest.mark.parametrize("spec", [{}, {"ports": [{"port": 22}]}, {"ports": []}])
+def test_a_service_without_a_port_on_the_nodes_gets_no_rule_for_all_of_them(spec: Json) -> None:
+    with pytest.raises(pulumi.RunError, match="Service slurm/slurm-login has no port on the nodes"):
+        login.node_ports(spec)
 
 
 def test_without_networks_nothing_leads_in() -> None:
