@@ -23,7 +23,7 @@ TESTS = Path(__file__).parent
 # processor time to come up.
 os.environ.setdefault("GOGC", "400")
 
-SHARING = ("provider", "integration/localcloud_slurm", "integration/drill")
+SHARING = ("provider", "integration/localcloud_slurm", "integration/drills")
 """Folders with fixtures that all their files use."""
 
 LONG = (
@@ -42,7 +42,7 @@ resume, or by an engine that nobody has unless they ask for it. `make test` leav
 both."""
 
 LONGEST_FIRST = (
-    "integration/drill",
+    "integration/drills",
     "integration/test_gpu_sharing_kueue.py",
     "integration/slurm",
     "integration/localcloud_slurm",

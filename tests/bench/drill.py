@@ -13,7 +13,7 @@ import psutil
 from tests import processes
 from tests.bench.report import Measurement, publish
 from tests.harness import ROOT, Project, ended, running_cloud
-from tests.integration.drill.conftest import SECONDS, Ground
+from tests.integration.drills.conftest import SECONDS, Ground
 from tests.integration.slurm.conftest import Site
 
 GIGABYTE = 1e9

@@ -187,3 +187,10 @@ def test_the_program_loads_nothing_heavy() -> None:
     program = "import sys, components.configuration, components.platform; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert {name for name in loaded.stdout.split() if within(name, HEAVY)} == set()
+
+
+def test_what_a_folder_shares_ends_with_the_folder() -> None:
+    """Without an `__init__.py` pytest takes the run for the package, and what is shared stays up until its end."""
+    sharing = [path for path in (ROOT / "tests").rglob("conftest.py") if 'scope="package"' in path.read_text()]
+    assert sharing
+    assert [str(path) for path in sharing if not path.with_name("__init__.py").exists()] == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.drill.conftest import Ground
+from tests.integration.drills.conftest import Ground
 
 pytestmark = pytest.mark.integration
 ACTOR = "app.kubernetes.io/name=slurm-actor"

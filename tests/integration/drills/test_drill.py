@@ -7,7 +7,7 @@ import signal
 import httpx
 import pytest
 
-from tests.integration.drill.conftest import Drilled, Ground, interrupted
+from tests.integration.drills.conftest import Drilled, Ground, interrupted
 
 pytestmark = pytest.mark.integration
 

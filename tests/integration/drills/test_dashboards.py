@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from components.observability.dashboards import DASHBOARDS
-from tests.integration.drill.conftest import Drilled
+from tests.integration.drills.conftest import Drilled
 from tests.prometheus import Prometheus
 
 pytestmark = pytest.mark.integration

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.harness import until
-from tests.integration.drill.conftest import Drilled, Ground
+from tests.integration.drills.conftest import Drilled, Ground
 from tests.scraping import Watch
 
 pytestmark = pytest.mark.integration
