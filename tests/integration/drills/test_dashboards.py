@@ -16,24 +16,24 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def prometheus(drilled: Drilled) -> Prometheus:
+def server(drilled: Drilled) -> Prometheus:
     if drilled.prometheus is None:
         pytest.skip("Prometheus is missing: python -m tools ensure --for monitoring")
     return drilled.prometheus
 
 
-def test_no_panel_is_empty_during_a_drill(drilled: Drilled, prometheus: Prometheus) -> None:
+def test_no_panel_is_empty_during_a_drill(drilled: Drilled, server: Prometheus) -> None:
     since, until = drilled.began, drilled.ended
     empty = [
         f"{dashboard.name}: {panel.title}"
         for dashboard in DASHBOARDS
         for panel in dashboard.panels
-        if not panel.quiet and not any(prometheus.over(query.expr, since, until) for query in panel.queries)
+        if not panel.quiet and not any(server.over(query.expr, since, until) for query in panel.queries)
     ]
     assert empty == []
 
 
-def test_the_time_line_and_the_recovery_are_the_drill_s(drilled: Drilled, prometheus: Prometheus) -> None:
+def test_the_time_line_and_the_recovery_are_the_drill_s(drilled: Drilled, server: Prometheus) -> None:
     """A made-up page could not show these: the repair's states in their order, and the job's steps."""
     # Those of earlier repairs are kept for a day.
     states = (
@@ -42,10 +42,10 @@ def test_the_time_line_and_the_recovery_are_the_drill_s(drilled: Drilled, promet
     first = {
         state: min(at for series in found for at, _ in series)
         for state in ("detected", "draining", "replacing", "done")
-        if (found := prometheus.over(states.format(state, drilled.began), drilled.began, drilled.ended))
+        if (found := server.over(states.format(state, drilled.began), drilled.began, drilled.ended))
     }
     assert "done" in first
     assert list(first) == sorted(first, key=lambda state: first[state])
-    [jobs] = prometheus.over("max(gpuplatform_job_step)", drilled.began, drilled.ended)
+    [jobs] = server.over("max(gpuplatform_job_step)", drilled.began, drilled.ended)
     steps = [value for _, value in jobs]
     assert max(steps) > 60
