@@ -34,12 +34,13 @@ LONG = (
     "integration/test_faults.py",
     "integration/test_gpu_sharing_kueue.py",
     "integration/test_kills.py",
+    "integration/test_reference_stacks.py",
     "integration/training/test_job_on_slurm.py",
     "integration/training/test_resume.py",
 )
 """The tier `long`: the same promises once more at great length, under every fault, every kill, every kind of crash and
-resume, or by an engine that nobody has unless they ask for it. `make test` leaves it to `make test TIER=long`; CI runs
-both."""
+resume, for the shipped environments in their whole size, or by an engine that nobody has unless they ask for it.
+`make test` leaves it to `make test TIER=long`; CI runs both."""
 
 LONGEST_FIRST = (
     "integration/drills",
