@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
@@ -38,7 +39,12 @@ def start() -> Generator[Start]:
             link.symlink_to(str(shutil.which("sleep")))
         process = subprocess.Popen([str(link), "60", *arguments])
         started.append(process)
-        return psutil.Process(process.pid)
+        made = psutil.Process(process.pid)
+        # For a moment after it was started a program has no command line yet.
+        deadline = time.monotonic() + 10
+        while made.cmdline()[:1] != [str(link)] and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return made
 
     yield run
     for process in started:
