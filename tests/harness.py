@@ -418,10 +418,15 @@ def ended(process: subprocess.Popen[str], seconds: float) -> str:
 
 def until(condition: Callable[[], bool], seconds: float, what: str) -> None:
     """Waits until `condition` holds; fails with `what` when it does not in time, or several times that."""
-    deadline = time.monotonic() + seconds * PATIENCE
+    wait(condition, seconds * PATIENCE, f"{what} did not happen within {seconds * PATIENCE:.0f} s")
+
+
+def wait(condition: Callable[[], object], seconds: float, otherwise: str) -> None:
+    """Waits until `condition` holds; fails with `otherwise` when it does not in time."""
+    deadline = time.monotonic() + seconds
     pause = 0.1
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {seconds * PATIENCE:.0f} s"
+        assert time.monotonic() < deadline, otherwise
         time.sleep(pause)
         # What most conditions ask costs more than it waits, and takes it from what they wait for.
         pause = min(pause * 1.2, 0.4)

@@ -7,7 +7,7 @@ import json
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,24 +19,23 @@ import yaml
 
 from components.observability.alerts import all_rules
 from components.observability.metrics import METRICS, Metric
-from components.observability.rules import Limits, group
+from components.observability.rules import RUNBOOKS, Limits, group
 from tests.harness import free_port, until
 from tools.toolchain import binary
 
 Values = list[tuple[float, float]]
-EVERY = "1s"
-"""Far more often than in production: a drill is over in a minute."""
+START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Prometheus:
     """A server that runs."""
 
-    port: int
+    url: str
 
     def ready(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/-/ready", timeout=5) as answer:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=5) as answer:
                 return answer.status == 200
         except OSError:
             return False
@@ -44,32 +43,35 @@ class Prometheus:
     def over(self, query: str, since: float, until: float) -> list[Values]:
         """Every series of a query between two moments (seconds since 1970), second by second; NaN is no value."""
         asked = urllib.parse.urlencode({"query": query, "start": since, "end": until, "step": 1})
-        url = f"http://127.0.0.1:{self.port}/api/v1/query_range?{asked}"
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.url}/api/v1/query_range?{asked}", timeout=30) as answer:
             found = json.load(answer)["data"]["result"]
         series = [[(at, float(value)) for at, value in each["values"] if value != "NaN"] for each in found]
         return [each for each in series if each]
 
 
 @contextmanager
-def running(folder: Path, jobs: Mapping[str, Mapping[str, Any]]) -> Generator[Prometheus]:
-    """Prometheus with these scrape configurations, by the name of the job. Raises ToolMissingError."""
+def running(folder: Path, jobs: Mapping[str, Mapping[str, Any]], every: int = 1) -> Generator[Prometheus]:
+    """Prometheus with these scrape configurations, by the name of the job. Raises ToolMissingError.
+
+    It looks `every` so many seconds, far more often than in production: a drill is over in a minute.
+    """
     program = binary("prometheus")
     folder.mkdir()
     rules = folder / "rules.json"
-    rules.write_text(json.dumps({"groups": [{**group(all_rules(Limits()), "https://example.com"), "interval": EVERY}]}))
+    rules.write_text(json.dumps({"groups": [{**group(all_rules(Limits()), RUNBOOKS), "interval": f"{every}s"}]}))
     made = {
-        "global": {"scrape_interval": EVERY, "scrape_timeout": EVERY},
+        "global": {"scrape_interval": f"{every}s", "scrape_timeout": f"{every}s"},
         "rule_files": [str(rules)],
         "scrape_configs": [{"job_name": name, **job} for name, job in jobs.items()],
     }
     (folder / "prometheus.json").write_text(json.dumps(made))
-    here = Prometheus(free_port())
+    port = free_port()
+    here = Prometheus(f"http://127.0.0.1:{port}")
     command = [str(program), f"--config.file={folder / 'prometheus.json'}", f"--storage.tsdb.path={folder / 'data'}"]
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{here.port}"], stdout=log, stderr=log)
+        process = subprocess.Popen([*command, f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
         try:
-            until(here.ready, 30, "the start of Prometheus")
+            until(here.ready, START_SECONDS, "the start of Prometheus")
             yield here
         finally:
             process.terminate()
@@ -99,9 +101,9 @@ def through_the_api_server(kubeconfig: str, path: str, folder: Path) -> dict[str
 
 
 @contextmanager
-def standing_in(names: frozenset[str]) -> Generator[dict[str, Any]]:
-    """A page with a series of each of these metrics, for exporters that need machines; how it is scraped."""
-    text = "".join(f"{line}\n" for name in sorted(names) for line in _lines(name, METRICS[name])).encode()
+def page(lines: Iterable[str]) -> Generator[dict[str, Any]]:
+    """A page of samples, one a line; how it is scraped."""
+    text = "".join(f"{line}\n" for line in lines).encode()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -120,6 +122,11 @@ def standing_in(names: frozenset[str]) -> Generator[dict[str, Any]]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def standing_in(names: frozenset[str]) -> Iterator[str]:
+    """A sample of each of these metrics, for exporters that need machines."""
+    return (line for name in sorted(names) for line in _lines(name, METRICS[name]))
 
 
 def _lines(name: str, metric: Metric) -> list[str]:

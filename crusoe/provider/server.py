@@ -74,7 +74,7 @@ def watch(address: str, gone: threading.Event, seconds: float = WATCH_SECONDS) -
                 gone.set()
 
 
-def keep_no_memory() -> None:
+def forbid_core_dumps() -> None:
     """Have no image of this process kept after a crash: its memory holds keys. Nothing where there is no such limit.
 
     Linux hands an image to the program of its `core_pattern` even at a limit of 0, and not at 1 (core(5)), which no
@@ -91,7 +91,7 @@ def keep_no_memory() -> None:
 
 def main() -> None:
     """Serve until the engine ends this process, or ends itself."""
-    keep_no_memory()
+    forbid_core_dumps()
     gone = threading.Event()
     # A handler may run while the main thread holds the event's lock, so it only takes a note.
     signals: list[int] = []

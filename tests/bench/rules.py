@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
 import tempfile
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
-from components.observability.alerts import all_rules
-from components.observability.rules import RUNBOOKS, Limits, group
 from tests.bench.report import Measurement
-from tests.harness import free_port, until
-from tools.toolchain import binary
+from tests.harness import until
+from tests.prometheus import START_SECONDS, page, running
 
 NODES, GPUS = 1000, 8
 EVERY_SECONDS = 5
 ROUNDS = 6
-START_SECONDS = 60.0
 
 
 def series(nodes: int = NODES, gpus: int = GPUS) -> Iterator[str]:
@@ -52,51 +44,16 @@ def series(nodes: int = NODES, gpus: int = GPUS) -> Iterator[str]:
 
 def evaluation() -> Measurement:
     """The median time that the whole group of rules takes."""
-    body = ("\n".join(series()) + "\n").encode()
-
-    class Exporter(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Quiet."""
-
-    exporter = ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
-    threading.Thread(target=exporter.serve_forever, daemon=True).start()
-    with tempfile.TemporaryDirectory(prefix="bench-rules-") as name:
-        folder, url = Path(name), f"http://127.0.0.1:{free_port()}"
-        process = _prometheus(folder, url, exporter.server_address[1])
-        try:
-            until(lambda: _count(url) > 0, START_SECONDS, "Prometheus evaluates the rules")
-            times = [*_times(url)]
-        finally:
-            process.terminate()
-            process.wait()
-            exporter.shutdown()
-            exporter.server_close()
-    detail = f"{NODES} nodes, {GPUS} GPUs each, {body.count(b'{')} series, {len(times)} rounds"
+    samples = [*series()]
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-rules-") as name,
+        page(samples) as made_up,
+        running(Path(name) / "server", {"all": made_up}, EVERY_SECONDS) as server,
+    ):
+        until(lambda: _count(server.url) > 0, START_SECONDS, "Prometheus evaluates the rules")
+        times = [*_times(server.url)]
+    detail = f"{NODES} nodes, {GPUS} GPUs each, {len(samples)} series, {len(times)} rounds"
     return Measurement("evaluation of all alerts", statistics.median(times), 1, "s", detail)
-
-
-def _prometheus(folder: Path, url: str, port: int) -> subprocess.Popen[bytes]:
-    rules = {**group(all_rules(Limits()), RUNBOOKS), "interval": f"{EVERY_SECONDS}s"}
-    (folder / "rules.json").write_text(json.dumps({"groups": [rules]}))
-    config = {
-        "global": {"scrape_interval": f"{EVERY_SECONDS}s"},
-        "rule_files": ["rules.json"],
-        "scrape_configs": [{"job_name": "all", "static_configs": [{"targets": [f"127.0.0.1:{port}"]}]}],
-    }
-    (folder / "prometheus.json").write_text(json.dumps(config))
-    command = [
-        str(binary("prometheus")),
-        f"--config.file={folder / 'prometheus.json'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address={url.removeprefix('http://')}",
-    ]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _times(url: str) -> Iterator[float]:

@@ -170,7 +170,7 @@ def prometheus(
     own = prometheus_server.through_the_api_server(kubeconfig, watch.page, folder / "key")
     try:
         with (
-            prometheus_server.standing_in(ABSENT) as absent,
+            prometheus_server.page(prometheus_server.standing_in(ABSENT)) as absent,
             prometheus_server.running(folder / "server", {"exporter": own, "absent": absent}) as server,
         ):
             yield server

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from localcloud.control_plane import ClusterSpec
 from localcloud.kubernetes import KwokControlPlane
 from localcloud.kubernetes.home import COMPONENTS, Home
 from tests import processes
+from tests.harness import wait
 from tools.toolchain import binary
 
 Json = dict[str, Any]
@@ -84,13 +84,7 @@ PATIENCE = 4
 
 def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     """Wait for a condition; fail the test if it doesn't come true."""
-    deadline = time.monotonic() + seconds * PATIENCE
-    pause = 0.1
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(pause)
-        # What most conditions ask costs more than it waits, and takes it from what they wait for.
-        pause = min(pause * 1.2, 0.4)
+    wait(condition, seconds * PATIENCE, "the condition did not come true in time")
 
 
 def pod(name: str, *, gpus: int = 0, node: str | None = None) -> Json:
